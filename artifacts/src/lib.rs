@@ -1,0 +1,13 @@
+//! Bytes with names: digests, the content-addressed store, deterministic Parquet tables.
+//!
+//! This is the bottom of the workspace (`src → stages → pipeline → artifacts`). It knows
+//! nothing of experiments or stages; it keeps bytes safe, names them by what they are, and
+//! gives tables whose columns carry their units.
+
+mod digest;
+mod store;
+mod table;
+
+pub use digest::{Digest, DigestParseError};
+pub use store::{Store, StoreError};
+pub use table::{Column, ColumnData, Scalar, Table, TableError};

@@ -1,0 +1,503 @@
+//! Tables of typed columns with units, and their deterministic Parquet bytes.
+//!
+//! A [`Table`] is small enough to hold in memory (streamed tables are written row group by
+//! row group elsewhere). Equal tables give equal bytes: fixed writer settings, no clock, no
+//! host name. The unit of a column stands in the field's metadata under `unit`, its meaning
+//! under `description`; table-wide notes stand in the schema's metadata.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use serde::{Deserialize, Serialize};
+
+/// One value of a table, an axis or a parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// Absent: not zero, not a sentinel.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// UTF-8 text.
+    Text(String),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Text(value) => f.write_str(value),
+        }
+    }
+}
+
+impl Scalar {
+    /// Returns the value as a double if it is a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Returns the text if it is text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// The values of one column; `None` is null.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnData {
+    /// 64-bit integers.
+    Int(Vec<Option<i64>>),
+    /// Doubles.
+    Float(Vec<Option<f64>>),
+    /// UTF-8 text.
+    Text(Vec<Option<String>>),
+    /// True or false.
+    Bool(Vec<Option<bool>>),
+}
+
+/// A named column with its unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// The name, one spelling everywhere.
+    pub name: String,
+    /// The unit (`ms`, `tok/s`, `1` for a ratio); `None` where a unit makes no sense.
+    pub unit: Option<String>,
+    /// What the column means, and what null means in it.
+    pub description: Option<String>,
+    /// The values.
+    pub data: ColumnData,
+}
+
+impl Column {
+    /// Makes a column without unit or description.
+    pub fn new(name: impl Into<String>, data: ColumnData) -> Self {
+        Self { name: name.into(), unit: None, description: None, data }
+    }
+
+    /// Makes a column of integers.
+    pub fn int(name: impl Into<String>, values: impl IntoIterator<Item = Option<i64>>) -> Self {
+        Self::new(name, ColumnData::Int(values.into_iter().collect()))
+    }
+
+    /// Makes a column of doubles.
+    pub fn float(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> Self {
+        Self::new(name, ColumnData::Float(values.into_iter().collect()))
+    }
+
+    /// Makes a column of text.
+    pub fn text<T: Into<String>>(
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = Option<T>>,
+    ) -> Self {
+        Self::new(name, ColumnData::Text(values.into_iter().map(|v| v.map(Into::into)).collect()))
+    }
+
+    /// Makes a column of truth values.
+    pub fn boolean(name: impl Into<String>, values: impl IntoIterator<Item = Option<bool>>) -> Self {
+        Self::new(name, ColumnData::Bool(values.into_iter().collect()))
+    }
+
+    /// Makes a column from scalars of one type (integers widen to doubles where both occur).
+    ///
+    /// # Errors
+    /// If text, truth values and numbers are mixed.
+    pub fn from_scalars(name: impl Into<String>, values: &[Scalar]) -> Result<Self, TableError> {
+        let name = name.into();
+        let some = |pick: fn(&Scalar) -> bool| values.iter().any(pick);
+        let text = some(|v| matches!(v, Scalar::Text(_)));
+        let boolean = some(|v| matches!(v, Scalar::Bool(_)));
+        let float = some(|v| matches!(v, Scalar::Float(_)));
+        let int = some(|v| matches!(v, Scalar::Int(_)));
+        if usize::from(text) + usize::from(boolean) + usize::from(float || int) > 1 {
+            return Err(TableError::new(format!("column `{name}` mixes text, truth values and numbers")));
+        }
+        let data = if boolean {
+            ColumnData::Bool(
+                values.iter().map(|v| if let Scalar::Bool(b) = v { Some(*b) } else { None }).collect(),
+            )
+        } else if float {
+            ColumnData::Float(values.iter().map(Scalar::as_f64).collect())
+        } else if int {
+            ColumnData::Int(
+                values.iter().map(|v| if let Scalar::Int(i) = v { Some(*i) } else { None }).collect(),
+            )
+        } else {
+            ColumnData::Text(values.iter().map(|v| v.as_str().map(str::to_owned)).collect())
+        };
+        Ok(Self::new(name, data))
+    }
+
+    /// States the unit.
+    #[must_use]
+    pub fn unit(mut self, unit: impl Into<String>) -> Self {
+        self.unit = Some(unit.into());
+        self
+    }
+
+    /// States the meaning.
+    #[must_use]
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    fn len(&self) -> usize {
+        match &self.data {
+            ColumnData::Int(values) => values.len(),
+            ColumnData::Float(values) => values.len(),
+            ColumnData::Text(values) => values.len(),
+            ColumnData::Bool(values) => values.len(),
+        }
+    }
+
+    fn field(&self) -> Field {
+        let data_type = match &self.data {
+            ColumnData::Int(_) => DataType::Int64,
+            ColumnData::Float(_) => DataType::Float64,
+            ColumnData::Text(_) => DataType::Utf8,
+            ColumnData::Bool(_) => DataType::Boolean,
+        };
+        let mut metadata = HashMap::new();
+        if let Some(unit) = &self.unit {
+            metadata.insert("unit".to_owned(), unit.clone());
+        }
+        if let Some(description) = &self.description {
+            metadata.insert("description".to_owned(), description.clone());
+        }
+        Field::new(&self.name, data_type, true).with_metadata(metadata)
+    }
+
+    fn array(&self) -> ArrayRef {
+        match &self.data {
+            ColumnData::Int(values) => Arc::new(Int64Array::from_iter(values.iter().copied())),
+            ColumnData::Float(values) => Arc::new(Float64Array::from_iter(values.iter().copied())),
+            ColumnData::Text(values) => Arc::new(StringArray::from_iter(values.iter().map(Option::as_deref))),
+            ColumnData::Bool(values) => Arc::new(BooleanArray::from_iter(values.iter().copied())),
+        }
+    }
+}
+
+/// A table cannot be built, read or asked as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableError(String);
+
+impl TableError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TableError {}
+
+/// A table in memory: `rows × columns`, every column typed and nullable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    batch: RecordBatch,
+}
+
+impl Table {
+    /// Makes a table of columns of equal length.
+    ///
+    /// # Errors
+    /// If two columns share a name or differ in length, or there is no column.
+    pub fn new(columns: Vec<Column>) -> Result<Self, TableError> {
+        Self::with_metadata(columns, &[])
+    }
+
+    /// Makes a table with table-wide notes (key, value).
+    ///
+    /// # Errors
+    /// As [`Table::new`].
+    pub fn with_metadata(columns: Vec<Column>, metadata: &[(&str, &str)]) -> Result<Self, TableError> {
+        let Some(first) = columns.first() else {
+            return Err(TableError::new("a table needs at least one column"));
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for column in &columns {
+            if column.len() != first.len() {
+                return Err(TableError::new(format!(
+                    "column `{}` has {} rows, `{}` has {}",
+                    column.name,
+                    column.len(),
+                    first.name,
+                    first.len()
+                )));
+            }
+            if !seen.insert(&column.name) {
+                return Err(TableError::new(format!("two columns are named `{}`", column.name)));
+            }
+        }
+        let metadata: HashMap<_, _> =
+            metadata.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let schema =
+            Schema::new_with_metadata(columns.iter().map(Column::field).collect::<Vec<_>>(), metadata);
+        let arrays = columns.iter().map(Column::array).collect();
+        let batch =
+            RecordBatch::try_new(Arc::new(schema), arrays).map_err(|e| TableError::new(e.to_string()))?;
+        Ok(Self { batch })
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Returns the column names in order.
+    pub fn names(&self) -> Vec<String> {
+        self.batch.schema().fields().iter().map(|f| f.name().clone()).collect()
+    }
+
+    /// Returns whether there is a column of this name.
+    pub fn has(&self, column: &str) -> bool {
+        self.batch.schema().index_of(column).is_ok()
+    }
+
+    /// Returns the unit of a column, if it states one.
+    pub fn unit(&self, column: &str) -> Option<String> {
+        self.batch.schema().field_with_name(column).ok()?.metadata().get("unit").cloned()
+    }
+
+    /// Returns the meaning of a column, if it states one.
+    pub fn description(&self, column: &str) -> Option<String> {
+        self.batch.schema().field_with_name(column).ok()?.metadata().get("description").cloned()
+    }
+
+    /// Returns a table-wide note.
+    pub fn metadata(&self, key: &str) -> Option<String> {
+        self.batch.schema().metadata().get(key).cloned()
+    }
+
+    /// Returns the arrow batch behind the table.
+    pub fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    fn array(&self, column: &str) -> Result<&ArrayRef, TableError> {
+        self.batch.column_by_name(column).ok_or_else(|| {
+            TableError::new(format!("no column `{column}`; there are: {}", self.names().join(", ")))
+        })
+    }
+
+    fn typed<T: 'static>(&self, column: &str, wanted: &str) -> Result<&T, TableError> {
+        let array = self.array(column)?;
+        array.as_any().downcast_ref::<T>().ok_or_else(|| {
+            TableError::new(format!("column `{column}` holds {}, not {wanted}", array.data_type()))
+        })
+    }
+
+    /// Returns a column of integers (rows long).
+    ///
+    /// # Errors
+    /// If there is no such column or it holds something else.
+    pub fn int(&self, column: &str) -> Result<Vec<Option<i64>>, TableError> {
+        Ok(self.typed::<Int64Array>(column, "integers")?.iter().collect())
+    }
+
+    /// Returns a column of doubles (rows long); a column of integers widens.
+    ///
+    /// # Errors
+    /// If there is no such column or it holds no numbers.
+    pub fn float(&self, column: &str) -> Result<Vec<Option<f64>>, TableError> {
+        if let Ok(ints) = self.typed::<Int64Array>(column, "integers") {
+            return Ok(ints.iter().map(|v| v.map(|i| i as f64)).collect());
+        }
+        Ok(self.typed::<Float64Array>(column, "numbers")?.iter().collect())
+    }
+
+    /// Returns a column of text (rows long).
+    ///
+    /// # Errors
+    /// If there is no such column or it holds something else.
+    pub fn text(&self, column: &str) -> Result<Vec<Option<&str>>, TableError> {
+        Ok(self.typed::<StringArray>(column, "text")?.iter().collect())
+    }
+
+    /// Returns a column of truth values (rows long).
+    ///
+    /// # Errors
+    /// If there is no such column or it holds something else.
+    pub fn boolean(&self, column: &str) -> Result<Vec<Option<bool>>, TableError> {
+        Ok(self.typed::<BooleanArray>(column, "truth values")?.iter().collect())
+    }
+
+    /// Returns one value.
+    ///
+    /// # Errors
+    /// If there is no such column or row, or the column's type is none of ours.
+    pub fn value(&self, column: &str, row: usize) -> Result<Scalar, TableError> {
+        let array = self.array(column)?;
+        if row >= array.len() {
+            return Err(TableError::new(format!("row {row} of {}", array.len())));
+        }
+        if array.is_null(row) {
+            return Ok(Scalar::Null);
+        }
+        let any = array.as_any();
+        if let Some(values) = any.downcast_ref::<Int64Array>() {
+            Ok(Scalar::Int(values.value(row)))
+        } else if let Some(values) = any.downcast_ref::<Float64Array>() {
+            Ok(Scalar::Float(values.value(row)))
+        } else if let Some(values) = any.downcast_ref::<StringArray>() {
+            Ok(Scalar::Text(values.value(row).to_owned()))
+        } else if let Some(values) = any.downcast_ref::<BooleanArray>() {
+            Ok(Scalar::Bool(values.value(row)))
+        } else {
+            Err(TableError::new(format!("column `{column}` holds {}", array.data_type())))
+        }
+    }
+
+    /// Returns a column back in its buildable form, with unit and description.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn column(&self, name: &str) -> Result<Column, TableError> {
+        let array = self.array(name)?;
+        let data = match array.data_type() {
+            DataType::Int64 => ColumnData::Int(self.int(name)?),
+            DataType::Float64 => ColumnData::Float(self.float(name)?),
+            DataType::Utf8 => {
+                ColumnData::Text(self.text(name)?.into_iter().map(|v| v.map(str::to_owned)).collect())
+            }
+            DataType::Boolean => ColumnData::Bool(self.boolean(name)?),
+            other => return Err(TableError::new(format!("column `{name}` holds {other}"))),
+        };
+        Ok(Column { name: name.to_owned(), unit: self.unit(name), description: self.description(name), data })
+    }
+
+    /// Returns the Parquet bytes: equal tables give equal bytes.
+    ///
+    /// # Errors
+    /// If the writer refuses the schema (never for tables built here).
+    pub fn to_parquet(&self) -> Result<Vec<u8>, TableError> {
+        let mut bytes = Vec::new();
+        let schema = self.batch.schema();
+        let mut writer = ArrowWriter::try_new(&mut bytes, schema, Some(writer_properties()))
+            .map_err(|e| TableError::new(e.to_string()))?;
+        writer.write(&self.batch).map_err(|e| TableError::new(e.to_string()))?;
+        writer.close().map_err(|e| TableError::new(e.to_string()))?;
+        Ok(bytes)
+    }
+
+    /// Reads a table from Parquet bytes.
+    ///
+    /// # Errors
+    /// If the bytes are no Parquet file.
+    pub fn from_parquet(bytes: impl Into<Bytes>) -> Result<Self, TableError> {
+        let wrong = |e: &dyn fmt::Display| TableError::new(format!("not a readable Parquet table: {e}"));
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(|e| wrong(&e))?;
+        let schema = builder.schema().clone();
+        let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let reader = builder.with_batch_size(rows.max(1)).build().map_err(|e| wrong(&e))?;
+        let mut batches = Vec::new();
+        for batch in reader {
+            batches.push(batch.map_err(|e| wrong(&e))?);
+        }
+        let batch = match batches.len() {
+            0 => RecordBatch::new_empty(schema.clone()),
+            1 => batches.remove(0),
+            n => return Err(TableError::new(format!("expected one batch, the reader gave {n}"))),
+        };
+        // The reader keeps the file's own notes; rebuild with the stored schema so that a
+        // table read back equals the table written.
+        let batch = batch.with_schema(schema).map_err(|e| wrong(&e))?;
+        Ok(Self { batch })
+    }
+}
+
+/// The writer settings of artifact format version 1. A change of any of them, or of the
+/// writer's major version, may change bytes and is a change of that version.
+pub(crate) fn writer_properties() -> WriterProperties {
+    WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_created_by("benchtrail artifact format 1".to_owned())
+        .set_max_row_group_row_count(Some(1 << 20))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        Table::with_metadata(
+            vec![
+                Column::text("engine", [Some("a"), None, Some("b")]),
+                Column::float("ttft", [Some(1.5), Some(f64::MIN_POSITIVE), None])
+                    .unit("ms")
+                    .describe("time to first token"),
+                Column::int("n", [Some(1), Some(-1), None]),
+                Column::boolean("ok", [Some(true), None, Some(false)]),
+            ],
+            &[("operator", "sample")],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_table_survives_parquet_with_units_and_notes() {
+        let table = sample();
+        let back = Table::from_parquet(table.to_parquet().unwrap()).unwrap();
+        assert_eq!(back.names(), table.names());
+        assert_eq!(back.unit("ttft").as_deref(), Some("ms"));
+        assert_eq!(back.metadata("operator").as_deref(), Some("sample"));
+        for name in table.names() {
+            assert_eq!(back.column(&name).unwrap(), table.column(&name).unwrap());
+        }
+    }
+
+    #[test]
+    fn equal_tables_give_equal_bytes() {
+        assert_eq!(sample().to_parquet().unwrap(), sample().to_parquet().unwrap());
+        let again = Table::from_parquet(sample().to_parquet().unwrap()).unwrap();
+        assert_eq!(again.to_parquet().unwrap(), sample().to_parquet().unwrap());
+    }
+
+    #[test]
+    fn an_empty_table_keeps_its_columns() {
+        let table = Table::new(vec![Column::int("n", [])]).unwrap();
+        let back = Table::from_parquet(table.to_parquet().unwrap()).unwrap();
+        assert_eq!((back.rows(), back.names()), (0, vec!["n".to_owned()]));
+    }
+
+    #[test]
+    fn columns_of_unequal_length_are_refused() {
+        let error = Table::new(vec![Column::int("a", [Some(1)]), Column::int("b", [])]).unwrap_err();
+        assert_eq!(error.to_string(), "column `b` has 0 rows, `a` has 1");
+    }
+
+    #[test]
+    fn bytes_that_are_no_parquet_are_an_error_not_a_panic() {
+        assert!(Table::from_parquet(b"PAR1 nonsense PAR1".to_vec()).is_err());
+    }
+}

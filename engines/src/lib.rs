@@ -1,0 +1,1 @@
+//! Engine and model definitions: data about serving engines, shipped and user-made.

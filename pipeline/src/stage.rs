@@ -1,0 +1,505 @@
+//! The contract between the pipeline and the stage kinds.
+//!
+//! A kind says how its settings look ([`StageKind::schema`]), what they mean in full
+//! ([`StageKind::canonical`]: that is what enters the action key) and how to execute one cell
+//! ([`StageKind::run`]). Everything a cell may see comes in through its [`Job`]; everything
+//! it leaves goes out through [`Done`] or [`Failure`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use artifacts::{Digest, Scalar, Store};
+use serde::{Deserialize, Serialize};
+
+/// A JSON value: settings, canonical parameters, descriptors.
+pub type Json = serde_json::Value;
+
+/// How a kind's results may be reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Owns something alive; its descriptor is cached, the live thing starts only when a
+    /// cell that needs it runs.
+    Resource,
+    /// Never reproducible: cached by key, replicated by an axis, re-measured on request.
+    Measurement,
+    /// Same inputs give the same bytes on any machine at any thread count.
+    Pure,
+}
+
+/// One step of the route from a stage's settings to a place inside them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// A key of a mapping.
+    Key(String),
+    /// An index of a sequence.
+    Index(usize),
+}
+
+/// A mistake in the settings of a stage: what is wrong, and the remedy. The pipeline adds
+/// file, line and column from the route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Keys and indices from the stage's settings to the mistake; empty means the stage.
+    pub route: Vec<Step>,
+    /// What is wrong, in one sentence without a final stop.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// Makes a problem at a place given as keys, for instance `["arrival", "clients"]`.
+    pub fn at(keys: &[&str], message: impl Into<String>) -> Self {
+        let route = keys.iter().map(|k| Step::Key((*k).to_owned())).collect();
+        Self { route, message: message.into(), hint: None }
+    }
+
+    /// Adds the remedy.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Named definitions a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
+///
+/// Looked up in the experiment's own sections, then in folders of the same names beside the
+/// experiment file and in the user's configuration, then among those shipped.
+pub trait Library {
+    /// Returns a definition, `extends` already merged. A template is a JSON string.
+    fn find(&self, collection: &str, name: &str) -> Option<Json>;
+    /// Returns the names in a collection, sorted.
+    fn names(&self, collection: &str) -> Vec<String>;
+}
+
+/// A definition shipped with the binary.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// The collection it belongs to.
+    pub collection: &'static str,
+    /// Its name: the file name without `.yaml` (templates keep their full name).
+    pub name: &'static str,
+    /// The file's text: YAML, or a template as it is.
+    pub text: &'static str,
+}
+
+/// The stage kinds and definitions a binary knows.
+#[derive(Default)]
+pub struct Registry {
+    /// The kinds, each under its own name.
+    pub kinds: Vec<Box<dyn StageKind>>,
+    /// The definitions shipped.
+    pub shipped: Vec<Shipped>,
+    /// The schema of one definition of each collection an experiment may hold as a section.
+    pub collections: Vec<(&'static str, schemars::Schema)>,
+}
+
+/// The coordinates of a cell: axis name and label, in the order the axes are declared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coordinates(pub Vec<(String, Scalar)>);
+
+impl Coordinates {
+    /// Returns the label on an axis.
+    pub fn get(&self, axis: &str) -> Option<&Scalar> {
+        self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
+    }
+}
+
+impl fmt::Display for Coordinates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (axis, value)) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}{axis}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of a planned cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CellStatus {
+    /// Executed (now or earlier) and complete.
+    Ok,
+    /// Executed and failed; the reason and the evidence are in the ledger.
+    Failed,
+    /// No progress for the declared heartbeat.
+    Hung,
+    /// Its time limit passed.
+    Timeout,
+    /// Not executed, for a reason beyond the experiment (an input failed, a capability lacks).
+    Skipped,
+    /// Left out by the experiment, with the reason it declares.
+    Excluded,
+    /// Stopped by the user before it ended.
+    Interrupted,
+}
+
+impl CellStatus {
+    /// Returns the word used in tables, files and messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Hung => "hung",
+            Self::Timeout => "timeout",
+            Self::Skipped => "skipped",
+            Self::Excluded => "excluded",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What kind of bytes an artifact holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Media {
+    /// A Parquet table.
+    Parquet,
+    /// A JSON document.
+    Json,
+    /// Plain text, for instance a log.
+    Text,
+    /// Markdown.
+    Markdown,
+    /// An SVG picture.
+    Svg,
+    /// An HTML page.
+    Html,
+    /// Anything else.
+    Binary,
+}
+
+/// An artifact of a cell as its record names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// The digest of the bytes.
+    pub digest: Digest,
+    /// What the bytes are.
+    pub media: Media,
+    /// How many bytes.
+    pub bytes: u64,
+    /// How many rows, for tables.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rows: Option<u64>,
+}
+
+/// The bytes of an output before they are stored.
+#[derive(Debug)]
+pub enum Content {
+    /// In memory.
+    Bytes(Vec<u8>),
+    /// In a file of the job's scratch directory; moved into the store.
+    File(PathBuf),
+}
+
+/// A named output of a cell.
+#[derive(Debug)]
+pub struct Output {
+    /// The name under which later stages find it, unique in the cell.
+    pub name: String,
+    /// What the bytes are.
+    pub media: Media,
+    /// The bytes.
+    pub content: Content,
+    /// How many rows, for tables.
+    pub rows: Option<u64>,
+}
+
+impl Output {
+    /// Makes a table output.
+    ///
+    /// # Errors
+    /// If the table cannot be written as Parquet.
+    pub fn table(name: impl Into<String>, table: &artifacts::Table) -> Result<Self, Failure> {
+        let bytes = table.to_parquet().map_err(|e| Failure::failed(e.to_string()))?;
+        let rows = Some(table.rows() as u64);
+        Ok(Self { name: name.into(), media: Media::Parquet, content: Content::Bytes(bytes), rows })
+    }
+
+    /// Makes a JSON output: keys sorted, two-space indent, final newline.
+    pub fn json(name: impl Into<String>, value: &Json) -> Self {
+        let mut value = value.clone();
+        value.sort_all_objects();
+        let mut bytes = serde_json::to_vec_pretty(&value).expect("a JSON value always serializes");
+        bytes.push(b'\n');
+        Self { name: name.into(), media: Media::Json, content: Content::Bytes(bytes), rows: None }
+    }
+
+    /// Makes a text output of the given kind.
+    pub fn text(name: impl Into<String>, media: Media, text: impl Into<String>) -> Self {
+        Self { name: name.into(), media, content: Content::Bytes(text.into().into_bytes()), rows: None }
+    }
+}
+
+/// What an executed cell leaves.
+#[derive(Default)]
+pub struct Done {
+    /// The outputs; names are unique.
+    pub outputs: Vec<Output>,
+    /// For resources: the live thing.
+    pub lease: Option<Box<dyn Lease>>,
+    /// Facts of this execution for the record, not for any key.
+    pub observations: BTreeMap<String, Json>,
+    /// Doubts about the result, shown to the user and kept in the record.
+    pub warnings: Vec<String>,
+}
+
+/// Why a cell did not become `ok`.
+#[derive(Debug)]
+pub struct Failure {
+    /// `Failed`, `Hung`, `Timeout`, `Skipped` or `Interrupted`.
+    pub status: CellStatus,
+    /// What happened, in one sentence.
+    pub reason: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+    /// What is left as evidence: partial rows, the last log lines.
+    pub evidence: Vec<Output>,
+}
+
+impl Failure {
+    /// Makes a failure of status `Failed`.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::new(CellStatus::Failed, reason)
+    }
+
+    /// Makes a failure of a given status.
+    pub fn new(status: CellStatus, reason: impl Into<String>) -> Self {
+        Self { status, reason: reason.into(), hint: None, evidence: Vec::new() }
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds evidence.
+    #[must_use]
+    pub fn evidence(mut self, output: Output) -> Self {
+        self.evidence.push(output);
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The live thing a resource cell owns: a prepared environment, a running server.
+pub trait Lease: Send {
+    /// Returns what the cells that use it need to reach it: URL, paths, pid. Never keyed.
+    fn live(&self) -> &Json;
+    /// Tells whether it is still alive.
+    ///
+    /// # Errors
+    /// If it died, with its last log lines as evidence.
+    fn check(&mut self) -> Result<(), Failure>;
+    /// Stops it with everything it started, and returns what it leaves behind (logs).
+    fn release(self: Box<Self>) -> Vec<Output>;
+}
+
+/// One cell of an input stage, as the cell that reads it sees it.
+#[derive(Clone, Debug)]
+pub struct InputCell {
+    /// The cell's full coordinates.
+    pub coordinates: Coordinates,
+    /// Its status; only `Ok` cells have outputs.
+    pub status: CellStatus,
+    /// Why it is not ok.
+    pub reason: Option<String>,
+    /// The cell's canonical parameters.
+    pub parameters: Json,
+    /// Its outputs by name.
+    pub outputs: BTreeMap<String, Artifact>,
+    /// The digest of its record.
+    pub record: Option<Digest>,
+    /// For resources that are alive now: how to reach them.
+    pub live: Option<Json>,
+}
+
+/// An input of a cell: the cells of one needed stage that share its coordinates.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The stage's name in the experiment.
+    pub stage: String,
+    /// The stage's kind.
+    pub kind: String,
+    /// Every planned cell, in the order of its axes, including those left out or failed.
+    pub cells: Vec<InputCell>,
+}
+
+/// One line of the ledger: the status of a planned cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerLine {
+    /// The stage's name.
+    pub stage: String,
+    /// The cell's coordinates.
+    pub coordinates: Coordinates,
+    /// What became of it.
+    pub status: CellStatus,
+    /// Why, unless ok.
+    pub reason: Option<String>,
+    /// Digests of what is left as evidence.
+    pub evidence: BTreeMap<String, Artifact>,
+}
+
+/// What a stage that writes about the whole study may see.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The experiment in canonical form: parameters, axes, stages, exclusions, seed.
+    pub spec: Json,
+    /// The trail digest over every cell but those of stages that see the study.
+    pub trail: Digest,
+    /// The ledger over the same cells.
+    pub ledger: Vec<LedgerLine>,
+}
+
+/// Progress of a running cell.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Units done.
+    pub done: u64,
+    /// Units in all, if known.
+    pub total: Option<u64>,
+    /// What the units are, for instance `requests`; or what is going on.
+    pub what: String,
+}
+
+/// How a cell hears of the user and tells of itself.
+pub struct Control {
+    cancelled: std::sync::Arc<AtomicBool>,
+    deadline: Option<Instant>,
+    progress: Box<dyn Fn(Progress) + Send + Sync>,
+}
+
+impl Control {
+    /// Makes a control over a shared stop flag, a time limit, and a listener.
+    pub fn new(
+        cancelled: std::sync::Arc<AtomicBool>,
+        timeout: Option<Duration>,
+        progress: Box<dyn Fn(Progress) + Send + Sync>,
+    ) -> Self {
+        Self { cancelled, deadline: timeout.map(|t| Instant::now() + t), progress }
+    }
+
+    /// Makes a control for tests: never cancelled, no limit, nobody listens.
+    pub fn quiet() -> Self {
+        Self::new(std::sync::Arc::new(AtomicBool::new(false)), None, Box::new(|_| ()))
+    }
+
+    /// Returns the moment by which the cell must have ended.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Tells whether to go on; long work asks often.
+    ///
+    /// # Errors
+    /// `Interrupted` if the user asked to stop, `Timeout` if the cell's time limit passed.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Failure::new(CellStatus::Interrupted, "stopped by the user"));
+        }
+        if self.deadline.is_some_and(|d| Instant::now() >= d) {
+            return Err(Failure::new(CellStatus::Timeout, "the cell's time limit passed"));
+        }
+        Ok(())
+    }
+
+    /// Tells how far the cell has come.
+    pub fn progress(&self, done: u64, total: Option<u64>, what: impl Into<String>) {
+        (self.progress)(Progress { done, total, what: what.into() });
+    }
+}
+
+/// Everything one cell may see while it executes.
+pub struct Job<'a> {
+    /// The experiment's name.
+    pub experiment: &'a str,
+    /// The stage's name.
+    pub stage: &'a str,
+    /// The cell's coordinates.
+    pub coordinates: &'a Coordinates,
+    /// The canonical parameters, as [`StageKind::canonical`] returned them.
+    pub parameters: &'a Json,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// The coordinates that distinguish replicates of one measurement (axes that neither the
+    /// parameters nor an input depend on, such as `rep`). They are in the key.
+    pub replicate: &'a Coordinates,
+    /// The needed stages, in the order declared.
+    pub inputs: &'a [Input],
+    /// The store, for reading inputs. Outputs are returned, not put.
+    pub store: &'a Store,
+    /// A private directory, removed afterwards.
+    pub scratch: &'a Path,
+    /// Cancellation, time limit, progress.
+    pub control: &'a Control,
+    /// The study, for kinds that [see it](StageKind::sees_study).
+    pub study: Option<&'a Study>,
+}
+
+impl Job<'_> {
+    /// Returns the input of a kind; the first one if several stages of that kind are needed.
+    pub fn input_of_kind(&self, kind: &str) -> Option<&Input> {
+        self.inputs.iter().find(|i| i.kind == kind)
+    }
+}
+
+/// A stage kind. One value serves all stages of the kind, from any thread.
+pub trait StageKind: Send + Sync {
+    /// Returns the name used in the experiment as `kind:`.
+    fn name(&self) -> &'static str;
+
+    /// Returns the version of the kind's meaning; part of every key. Raise it when the same
+    /// parameters and inputs would mean something else.
+    fn semantic_version(&self) -> u32;
+
+    /// Returns how results may be reused.
+    fn class(&self) -> Class;
+
+    /// Returns the JSON Schema of the kind's own settings (without the common keys `kind`,
+    /// `over`, `needs`, `timeout`, … that the pipeline reads).
+    fn schema(&self) -> schemars::Schema;
+
+    /// Returns the canonical parameters for settings whose interpolations are resolved:
+    /// defaults filled in, names of definitions replaced by what they stand for, nothing that
+    /// does not decide the result.
+    ///
+    /// # Errors
+    /// Every problem found, each with its route. The schema has been checked before.
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>>;
+
+    /// Returns the identity facets of this machine that enter the key (for instance CPU model
+    /// and GPU SKU). Called while planning: quick, and without side effects.
+    ///
+    /// # Errors
+    /// If a facet that must be known cannot be read.
+    fn facets(&self, _parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Returns whether cells see the whole study: they then run last, and the spec and the
+    /// trail digest are in their keys.
+    fn sees_study(&self) -> bool {
+        false
+    }
+
+    /// Executes one cell.
+    ///
+    /// # Errors
+    /// If the cell does not become `ok`: a ledger line, never a cache entry.
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure>;
+}

@@ -1,0 +1,1 @@
+//! The analyze stage: named tables from rows.

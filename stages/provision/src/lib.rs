@@ -1,0 +1,1 @@
+//! The provision stage: host probes, engines and weights.

@@ -1,0 +1,1 @@
+//! The report stage: traced numbers, figures, the number check.

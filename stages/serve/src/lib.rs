@@ -1,0 +1,1 @@
+//! The serve stage: a live engine under a lease.

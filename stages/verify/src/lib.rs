@@ -1,0 +1,1 @@
+//! The verify stage: gates over rows.

@@ -1,0 +1,1 @@
+//! Statistical procedures with published definitions.
