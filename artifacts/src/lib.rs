@@ -5,9 +5,11 @@
 //! gives tables whose columns carry their units.
 
 mod digest;
+mod key;
 mod store;
 mod table;
 
 pub use digest::{Digest, DigestParseError};
+pub use key::ActionKey;
 pub use store::{Store, StoreError};
 pub use table::{Column, ColumnData, Scalar, Table, TableError};

@@ -1,0 +1,123 @@
+//! An experiment, checked and expanded into cells: what planning and execution receive.
+//!
+//! Built only by the language (see `language`), so everything in it is already right: names
+//! resolve, the graph has no cycle, every cell has canonical parameters. Cells are stored
+//! compactly (axis label indices, an index into the stage's distinct parameter sets), so that
+//! ten thousand of them cost a few megabytes and their keys a few microseconds each.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use artifacts::Scalar;
+
+use crate::stage::{Class, Coordinates, Json};
+
+/// A checked and expanded experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The name, as the lock and the ledger write it.
+    pub name: String,
+    /// The profile in force, if any (`smoke`).
+    pub profile: Option<String>,
+    /// The YAML file.
+    pub file: PathBuf,
+    /// The seed every random stream derives from.
+    pub seed: u64,
+    /// The canonical form: everything the YAML says, interpolations and profile resolved,
+    /// comments and formatting gone. What a report may quote.
+    pub spec: Json,
+    /// The axes in the order declared.
+    pub axes: Vec<Axis>,
+    /// The stages in an order in which every stage follows those it needs.
+    pub stages: Vec<Stage>,
+}
+
+/// A named list of values stages are expanded over.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// The name.
+    pub name: String,
+    /// The labels, as coordinates show them.
+    pub labels: Vec<Scalar>,
+    /// For each label the fields behind it (`null` for a plain value).
+    pub fields: Vec<Json>,
+}
+
+/// A stage with its cells.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The name in the experiment.
+    pub name: String,
+    /// The kind's name.
+    pub kind: String,
+    /// The kind's class.
+    pub class: Class,
+    /// Positions in [`Experiment::stages`] of the stages needed, in the order declared.
+    pub needs: Vec<usize>,
+    /// Positions in [`Experiment::axes`] of the axes expanded over.
+    pub over: Vec<usize>,
+    /// Positions in `over` of the axes whose label distinguishes replicates; they are in the key.
+    pub replicate: Vec<usize>,
+    /// Named exclusive resources every cell holds while it executes.
+    pub exclusive: Vec<String>,
+    /// The distinct canonical parameter sets of the cells.
+    pub parameter_sets: Vec<Json>,
+    /// The cells to execute, in the order of the axes (last axis fastest), included ones last.
+    pub cells: Vec<Cell>,
+    /// The cells the experiment leaves out, with the reason it declares.
+    pub excluded: Vec<Excluded>,
+}
+
+/// One stage at one coordinate of its axes.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// For each axis of the stage's `over`, the index of the label.
+    pub at: Box<[u16]>,
+    /// The index into [`Stage::parameter_sets`].
+    pub parameters: u32,
+    /// The cell's time limit.
+    pub timeout: Option<Duration>,
+    /// How often a failed cell is tried again.
+    pub retries: u32,
+    /// Why the cell is there although the product of the axes does not contain it, or why
+    /// its settings differ from its neighbours'.
+    pub note: Option<String>,
+}
+
+/// A cell left out by the experiment.
+#[derive(Clone, Debug)]
+pub struct Excluded {
+    /// For each axis of the stage's `over`, the index of the label.
+    pub at: Box<[u16]>,
+    /// The declared reason.
+    pub reason: String,
+}
+
+impl Experiment {
+    /// Returns the coordinates that label indices of a stage stand for.
+    pub fn coordinates(&self, stage: usize, at: &[u16]) -> Coordinates {
+        let axes = self.stages[stage].over.iter().map(|axis| &self.axes[*axis]);
+        Coordinates(
+            axes.zip(at).map(|(axis, i)| (axis.name.clone(), axis.labels[usize::from(*i)].clone())).collect(),
+        )
+    }
+
+    /// Returns the coordinates that distinguish replicates of a cell.
+    pub fn replicate(&self, stage: usize, at: &[u16]) -> Coordinates {
+        let all = self.coordinates(stage, at);
+        Coordinates(self.stages[stage].replicate.iter().map(|i| all.0[*i].clone()).collect())
+    }
+
+    /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
+    /// axes both are expanded over: cells join where these labels agree.
+    pub fn shared_axes(&self, stage: usize, needed: usize) -> Vec<(usize, usize)> {
+        let theirs = &self.stages[needed].over;
+        let ours = self.stages[stage].over.iter().enumerate();
+        ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?))).collect()
+    }
+
+    /// Returns the number of planned cells, excluded ones not counted.
+    pub fn cell_count(&self) -> usize {
+        self.stages.iter().map(|s| s.cells.len()).sum()
+    }
+}
