@@ -86,7 +86,7 @@ pub const METRICS: &[Metric] = &[
         name: "ttft_scheduled_ms",
         unit: "ms",
         definition: "first_token_ns − scheduled_ns; null in a closed loop or if no token came",
-        of: |t| Some(ms(t.request.first_token_ns? - t.request.scheduled_ns?)),
+        of: |t| open_loop(t.request, t.request.first_token_ns),
     },
     Metric {
         name: "e2e_latency_ms",
@@ -98,7 +98,7 @@ pub const METRICS: &[Metric] = &[
         name: "e2e_scheduled_ms",
         unit: "ms",
         definition: "last_token_ns − scheduled_ns; null in a closed loop or if no token came",
-        of: |t| Some(ms(t.request.last_token_ns? - t.request.scheduled_ns?)),
+        of: |t| open_loop(t.request, t.request.last_token_ns),
     },
     Metric {
         name: "tpot_ms",
@@ -106,9 +106,9 @@ pub const METRICS: &[Metric] = &[
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
                      unknown); null if no token came after the first chunk",
         of: |t| {
-            let after = t.request.output_tokens? - t.gaps.first_chunk_tokens.unwrap_or(1);
+            let after = after_first_chunk(t)?;
             let span = t.request.last_token_ns? - t.request.first_token_ns?;
-            (after > 0).then(|| ms(span) / after as f64)
+            Some(ms(span) / after as f64)
         },
     },
     Metric {
@@ -123,11 +123,23 @@ pub const METRICS: &[Metric] = &[
         definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
                      first_token_ns); null if no token came after the first chunk",
         of: |t| {
-            let after = t.request.output_tokens? - t.gaps.first_chunk_tokens.unwrap_or(1);
-            rate((after > 0).then_some(after)?, t.request.last_token_ns? - t.request.first_token_ns?)
+            let after = after_first_chunk(t)?;
+            rate(after, t.request.last_token_ns? - t.request.first_token_ns?)
         },
     },
 ];
+
+/// Output tokens after the first chunk; `None` if there is none.
+fn after_first_chunk(t: &Timing<'_>) -> Option<i64> {
+    let first = t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens).unwrap_or(1);
+    Some(t.request.output_tokens? - first).filter(|after| *after > 0)
+}
+
+/// A span from the scheduled moment: only where arrivals do not wait for a client.
+fn open_loop(request: &Request, until: Option<i64>) -> Option<f64> {
+    let scheduled = request.scheduled_ns.filter(|_| request.client_id.is_none())?;
+    Some(ms(until? - scheduled))
+}
 
 fn rate(tokens: i64, ns: i64) -> Option<f64> {
     (ns > 0).then(|| tokens as f64 * 1e9 / ns as f64)
@@ -152,9 +164,20 @@ mod tests {
         // 30 ms from the first to the last token, 13 tokens, 4 of them in the first chunk.
         let mut r = request(0);
         (r.first_token_ns, r.last_token_ns, r.output_tokens) = (Some(10_000_000), Some(40_000_000), Some(13));
+        r.first_chunk_tokens = None;
         let tpot = metric("tpot_ms").unwrap().of;
         assert_eq!(tpot(&timing(&r, None)), Some(2.5));
         assert_eq!(tpot(&timing(&r, Some(4))), Some(30.0 / 9.0));
+    }
+
+    #[test]
+    fn latency_from_the_schedule_exists_only_for_open_arrivals() {
+        let mut r = request(0);
+        (r.scheduled_ns, r.sent_ns) = (Some(2_000_000), Some(5_000_000));
+        let scheduled = metric("ttft_scheduled_ms").unwrap().of;
+        assert_eq!(scheduled(&timing(&r, None)), None);
+        r.client_id = None;
+        assert_eq!(scheduled(&timing(&r, None)), Some(8.0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The rows of one load cell.
 
+use std::collections::BTreeMap;
+
 use artifacts::{Digest, Store, Table, TableError};
 use pipeline::{Failure, InputCell};
 
@@ -19,6 +21,11 @@ pub struct Request {
     pub request_id: i64,
     /// The attempt, from 0 or 1 as the load stage counts.
     pub attempt: i64,
+    /// Whether a later attempt of the same request replaced it: a dead kept-alive connection,
+    /// not an answer of the server. In no count and no aggregate.
+    pub superseded: bool,
+    /// The client of a closed loop; `None` for open arrivals.
+    pub client_id: Option<i64>,
     /// The digest of the prompt.
     pub prompt_digest: Option<String>,
     /// Warm-up or measured.
@@ -40,7 +47,13 @@ pub struct Request {
     /// Generated tokens.
     pub output_tokens: Option<i64>,
     /// Who counted them: `usage`, `timings`, `tokenizer` or `chunks`.
-    pub token_source: Option<String>,
+    pub tokens_source: Option<String>,
+    /// Whether usage and timings agree; `None` unless both were told.
+    pub tokens_agree: Option<bool>,
+    /// Events with text.
+    pub chunks: Option<i64>,
+    /// Tokens of the first event with text.
+    pub first_chunk_tokens: Option<i64>,
     /// Prompt tokens the server says it took from a cache.
     pub cached_prompt_tokens: Option<i64>,
     /// Generated tokens asked for.
@@ -51,6 +64,10 @@ pub struct Request {
     pub status: String,
     /// `sent_ns − scheduled_ns`.
     pub send_lag_ns: Option<i64>,
+    /// Prompt processing by the server's own account, ms.
+    pub server_prompt_ms: Option<f64>,
+    /// Generation by the server's own account, ms.
+    pub server_predicted_ms: Option<f64>,
 }
 
 impl Request {
@@ -59,9 +76,9 @@ impl Request {
         self.status == "ok"
     }
 
-    /// Returns whether the request belongs to the measurement.
+    /// Returns whether the row belongs to the measurement: measured, and not superseded.
     pub fn is_measured(&self) -> bool {
-        self.phase == Phase::Measured
+        self.phase == Phase::Measured && !self.superseded
     }
 }
 
@@ -155,12 +172,20 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let (prompt_tokens, output_tokens) = (table.int("prompt_tokens")?, table.int("output_tokens")?);
     let (cached, asked) = (optional("cached_prompt_tokens")?, optional("requested_output_tokens")?);
     let lag = optional("send_lag_ns")?;
-    let (mut digest, mut source) = (words("prompt_digest")?, words("token_source")?);
+    let (mut digest, mut source) = (words("prompt_digest")?, words("tokens_source")?);
+    let (client, chunks) = (optional("client_id")?, optional("chunks")?);
+    let first_chunk = optional("first_chunk_tokens")?;
+    let flags = |name: &str| if table.has(name) { table.boolean(name) } else { Ok(vec![None; table.rows()]) };
+    let (superseded, agree) = (flags("superseded")?, flags("tokens_agree")?);
+    let floats = |name: &str| if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) };
+    let (prompt_ms, predicted_ms) = (floats("server_prompt_ms")?, floats("server_predicted_ms")?);
     let mut finish = words("finish_reason")?;
     Ok((0..table.rows())
         .map(|i| Request {
             request_id: id[i].unwrap_or(-1),
             attempt: attempt[i].unwrap_or(0),
+            superseded: superseded[i].unwrap_or(false),
+            client_id: client[i],
             prompt_digest: digest[i].take(),
             phase: if phase[i] == Some("warmup") { Phase::Warmup } else { Phase::Measured },
             scheduled_ns: scheduled[i],
@@ -171,12 +196,17 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
             done_ns: done[i],
             prompt_tokens: prompt_tokens[i],
             output_tokens: output_tokens[i],
-            token_source: source[i].take(),
+            tokens_source: source[i].take(),
+            tokens_agree: agree[i],
+            chunks: chunks[i],
+            first_chunk_tokens: first_chunk[i],
             cached_prompt_tokens: cached[i],
             requested_output_tokens: asked[i],
             finish_reason: finish[i].take(),
             status: status[i].unwrap_or("malformed_row").to_owned(),
             send_lag_ns: lag[i],
+            server_prompt_ms: prompt_ms[i],
+            server_predicted_ms: predicted_ms[i],
         })
         .collect())
 }
@@ -196,20 +226,16 @@ fn read_chunks(table: &Table) -> Result<Vec<Chunk>, TableError> {
         .collect())
 }
 
-/// Returns by how much a counter of the server rose from the first to the last scrape of a
-/// cell; `None` if it was not scraped twice. The table has the columns `at_ns`, `name` (the
-/// Prometheus name, labels in braces) and `value`.
+/// Returns by how much a counter of the server, summed over its labels, rose from the first to
+/// the last scrape of a cell; `None` if it was not scraped twice. The table has the columns
+/// `at_ns`, `name` and `value`.
 pub fn server_counter(table: &Table, name: &str) -> Option<f64> {
     let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
     let times = table.int("at_ns").ok()?;
-    let base = |n: &str| n.split('{').next() == Some(name);
-    let mut seen: Vec<(i64, f64)> = (0..table.rows())
-        .filter(|i| names[*i].is_some_and(base))
-        .filter_map(|i| Some((times[i]?, values[i]?)))
-        .collect();
-    seen.sort_by_key(|(at, _)| *at);
-    match (seen.first(), seen.last()) {
-        (Some(first), Some(last)) if first.0 < last.0 => Some(last.1 - first.1),
-        _ => None,
+    let mut totals: BTreeMap<i64, f64> = BTreeMap::new();
+    for i in (0..table.rows()).filter(|i| names[*i] == Some(name)) {
+        *totals.entry(times[i]?).or_default() += values[i]?;
     }
+    let (first, last) = (totals.first_key_value()?, totals.last_key_value()?);
+    (first.0 < last.0).then(|| last.1 - first.1)
 }

@@ -29,7 +29,9 @@ impl Settings<'_> {
             match properties.get(key) {
                 None => {
                     let message = format!("{} has no parameter `{key}`", self.what);
-                    problems.push(self.problem(&[Step::Key(key.clone())], message).hint(did_you_mean(key, &known)));
+                    problems.push(
+                        self.problem(&[Step::Key(key.clone())], message).hint(did_you_mean(key, &known)),
+                    );
                 }
                 Some(schema) => self.check(&mut vec![Step::Key(key.clone())], value, schema, &mut problems),
             }
@@ -209,10 +211,7 @@ mod tests {
                 "2: table `x` needs the parameter `columns` (`columns`: Which columns.)",
             ]
         );
-        assert_eq!(
-            read(json!({"columns": ["a", 3]})),
-            ["4: `columns[1]` must be of type string, got 3 ()"]
-        );
+        assert_eq!(read(json!({"columns": ["a", 3]})), ["4: `columns[1]` must be of type string, got 3 ()"]);
     }
 
     #[test]
