@@ -179,7 +179,7 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
     ];
     for (fault, gate, spoil) in faults {
         let (_folder, store) = store();
-        let inputs = grid(&store, |rows| spoil(rows));
+        let inputs = grid(&store, spoil);
         let done = verify(&store, &inputs, &every_gate());
         let expected = vec![((*gate).to_owned(), Some("configuration=serial,rep=2".to_owned()))];
         assert_eq!(broken(&done), expected, "{fault}");

@@ -14,8 +14,11 @@ pub(crate) struct Identities;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {}
 
+/// Tells whether a row breaks an identity.
+type Broken = fn(&Request) -> bool;
+
 /// Each identity with the rows that break it.
-const ROW: &[(&str, fn(&Request) -> bool)] = &[
+const ROW: &[(&str, Broken)] = &[
     ("times out of order", |r| {
         let times = [r.sent_ns, r.headers_ns, r.first_token_ns, r.last_token_ns, r.done_ns];
         let known: Vec<i64> = times.into_iter().flatten().collect();
