@@ -23,10 +23,10 @@ pub(crate) const TESTS: &[crate::Test] = &[
 pub(crate) fn owner(mut arguments: impl Iterator<Item = OsString>) {
     let store = PathBuf::from(arguments.next().expect("a store"));
     let spawner = spawner();
-    let child = engine(&spawner);
+    let mut child = engine(&spawner);
     let lease = Leases::new(&store, "study", "server[]").register(child.id()).expect("registered");
     println!("{}", child.id());
-    std::thread::sleep(Duration::from_secs(60));
+    child.wait().expect("waited");
     drop(lease);
 }
 
