@@ -11,5 +11,5 @@ mod table;
 
 pub use digest::{Digest, DigestParseError};
 pub use key::ActionKey;
-pub use store::{Store, StoreError};
+pub use store::{Cached, Commit, HistoryLine, Lookup, Store, StoreError};
 pub use table::{Column, ColumnData, Scalar, Table, TableError};

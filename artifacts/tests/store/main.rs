@@ -1,0 +1,4 @@
+//! The store under ordinary use and under faults.
+
+mod basics;
+mod support;
