@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Makes objects and the names that lead to them durable.
-    fn sync(&self, objects: &BTreeMap<Digest, u64>) -> Result<(), StoreError> {
+    pub(super) fn sync(&self, objects: &BTreeMap<Digest, u64>) -> Result<(), StoreError> {
         if objects.is_empty() {
             return Ok(());
         }

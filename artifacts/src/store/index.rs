@@ -8,7 +8,7 @@
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -206,20 +206,75 @@ impl Index {
             return Ok(());
         }
         self.transaction(|connection| {
-            let mut object = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
-            for (digest, bytes) in objects {
-                let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
-                object.execute(params![digest.as_bytes(), bytes])?;
+            enter_objects(connection, objects)?;
+            commits.iter().try_for_each(|commit| enter(connection, commit, None))
+        })
+    }
+
+    /// Enters what a rebuild found, oldest record first, as older than all that is in the
+    /// index already; what is there stays.
+    pub(super) fn write_older(
+        &mut self,
+        objects: &BTreeMap<Digest, u64>,
+        commits: &[&Commit],
+    ) -> Result<(), StoreError> {
+        self.transaction(|connection| {
+            enter_objects(connection, objects)?;
+            let oldest: Option<i64> =
+                connection.query_row("SELECT min(seq) FROM history", [], |row| row.get(0))?;
+            let count = i64::try_from(commits.len()).unwrap_or(i64::MAX);
+            let first = oldest.map_or(1, |seq| seq.saturating_sub(count));
+            for (seq, commit) in (first..).zip(commits) {
+                enter(connection, commit, Some(seq))?;
             }
-            for commit in commits {
-                enter(connection, commit)?;
-            }
+            connection.execute("UPDATE state SET complete = 1", [])?;
             Ok(())
+        })
+    }
+
+    /// Returns whether the index knows every record: false after it was lost.
+    pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
+        let query = self.connection.query_row("SELECT complete FROM state", [], |row| row.get(0));
+        query.map_err(|e| self.error(e))
+    }
+
+    /// Returns every record of the history.
+    pub(super) fn records(&self) -> Result<BTreeSet<Digest>, StoreError> {
+        let query = || {
+            let mut statement = self.connection.prepare_cached("SELECT DISTINCT record FROM history")?;
+            statement.query_map([], |row| digest(row, 0))?.collect::<rusqlite::Result<_>>()
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Returns the records that name any of these objects as theirs.
+    pub(super) fn records_naming(&self, objects: &[Digest]) -> Result<BTreeSet<Digest>, StoreError> {
+        records_naming(&self.connection, objects).map_err(|e| self.error(e))
+    }
+
+    /// Removes every row that names one of these objects, or a record that does; returns the
+    /// number of records.
+    pub(super) fn forget(&mut self, objects: &[Digest]) -> Result<u64, StoreError> {
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        self.transaction(|connection| {
+            let records = records_naming(connection, objects)?;
+            records.iter().try_for_each(|record| forget_record(connection, record))?;
+            for object in objects {
+                forget_record(connection, object)?;
+                let mut statement = connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
+                statement.execute([object.as_bytes()])?;
+            }
+            Ok(records.len() as u64)
         })
     }
 
     /// Removes the rows that name these records.
     pub(super) fn retire(&mut self, records: &[Digest]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
         self.transaction(|connection| records.iter().try_for_each(|record| forget_record(connection, record)))
     }
 }
@@ -270,14 +325,33 @@ pub(super) fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
     row.get(column).map(Digest::from_bytes)
 }
 
-fn enter(connection: &Connection, commit: &Commit) -> rusqlite::Result<()> {
+fn records_naming(connection: &Connection, objects: &[Digest]) -> rusqlite::Result<BTreeSet<Digest>> {
+    let mut statement = connection.prepare_cached("SELECT record FROM uses WHERE object = ?1")?;
+    let mut records = BTreeSet::new();
+    for object in objects {
+        for record in statement.query_map([object.as_bytes()], |row| digest(row, 0))? {
+            records.insert(record?);
+        }
+    }
+    Ok(records)
+}
+
+fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
+    for (digest, bytes) in objects {
+        let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+        statement.execute(params![digest.as_bytes(), bytes])?;
+    }
+    Ok(())
+}
+
+/// Enters an executed cell, as the newest unless `seq` says otherwise.
+fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
     let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
     let new = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO history(experiment, stage, coordinates, key, record, status, cacheable, seconds)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
+        .prepare_cached("INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?
         .execute(params![
+            seq,
             commit.experiment,
             commit.stage,
             commit.coordinates,
