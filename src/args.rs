@@ -8,17 +8,17 @@ use clap::{Args, Parser, Subcommand};
 /// only what changed, ask where a number came from, publish the report.
 #[derive(Debug, Parser)]
 #[command(name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
     /// Options every command understands.
     #[command(flatten)]
-    pub global: Global,
+    pub(crate) global: Global,
 }
 
 /// The exit codes, as `--help` prints them and `exit` returns them.
-pub const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything asked for is done and holds
     1  a cell is not ok, a gate failed, or what was asked for does not hold
@@ -30,58 +30,58 @@ Exit codes:
 
 /// Options every command understands.
 #[derive(Debug, Args)]
-pub struct Global {
+pub(crate) struct Global {
     /// Folder of the store [default: `.benchtrail` in the project's folder].
     #[arg(long, global = true, env = "BENCHTRAIL_STORE", value_name = "DIR", help_heading = "Global options")]
-    pub store: Option<PathBuf>,
+    pub(crate) store: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long, global = true, help_heading = "Global options")]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Which experiment, in which form.
 #[derive(Debug, Args)]
-pub struct ExperimentArgs {
+pub(crate) struct ExperimentArgs {
     /// The experiment's YAML file.
-    pub experiment: PathBuf,
+    pub(crate) experiment: PathBuf,
     /// Give a parameter another value.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_assignment)]
-    pub set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     /// Use a profile of the experiment: a named set of parameter values and axes.
     #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Short for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
-    pub smoke: bool,
+    pub(crate) smoke: bool,
 }
 
 impl ExperimentArgs {
     /// Returns the profile asked for, by either option.
-    pub fn profile(&self) -> Option<String> {
+    pub(crate) fn profile(&self) -> Option<String> {
         if self.smoke { Some("smoke".to_owned()) } else { self.profile.clone() }
     }
 }
 
 /// Which cells to consider, and what to force.
 #[derive(Debug, Args, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// Execute only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
     #[arg(long, value_name = "CELLS")]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Execute this stage and everything below it again (measurements only with --fresh).
     #[arg(long, value_name = "STAGE")]
-    pub from: Option<String>,
+    pub(crate) from: Option<String>,
     /// Measure this stage again although its results are cached; the earlier ones are kept.
     #[arg(long, value_name = "STAGE")]
-    pub fresh: Vec<String>,
+    pub(crate) fresh: Vec<String>,
     /// Take engines and measurements from the lock, whatever machine this is.
     #[arg(long)]
-    pub locked: bool,
+    pub(crate) locked: bool,
 }
 
 /// What benchtrail can do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Execute what is missing of an experiment and render its report.
     #[command(after_long_help = "Examples:
   benchtrail run experiments/quickstart.yaml
@@ -160,132 +160,133 @@ pub enum Command {
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// Which experiment.
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub(crate) experiment: ExperimentArgs,
     /// Which cells.
     #[command(flatten)]
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// Go on with other cells when one fails; later stages see the ledger.
     #[arg(long)]
-    pub keep_going: bool,
+    pub(crate) keep_going: bool,
     /// Threads for pure stages [default: the number of cores].
     #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
-    /// Folder of the rendered report [default: `reports/NAME` in the project's folder].
-    #[arg(long, value_name = "DIR")]
-    pub report: Option<PathBuf>,
+    pub(crate) jobs: Option<usize>,
+    /// Where to write the report; figures and trace go beside it
+    /// [default: `reports/NAME/report.md` in the project's folder].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Write every event as one JSON line to this file.
     #[arg(long, value_name = "FILE")]
-    pub events: Option<PathBuf>,
+    pub(crate) events: Option<PathBuf>,
     /// Say nothing but the result.
     #[arg(long, short)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// Which experiment.
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub(crate) experiment: ExperimentArgs,
     /// Which cells.
     #[command(flatten)]
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// A line for each cell instead of grouping cells of one stage that share a reason.
     #[arg(long)]
-    pub cells: bool,
+    pub(crate) cells: bool,
 }
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     /// Which experiment.
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub(crate) experiment: ExperimentArgs,
     /// A line for each cell, ok ones too.
     #[arg(long)]
-    pub cells: bool,
+    pub(crate) cells: bool,
 }
 
 /// Arguments of `ls`.
 #[derive(Debug, Args)]
-pub struct LsArgs {
+pub(crate) struct LsArgs {
     /// Which experiment.
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub(crate) experiment: ExperimentArgs,
     /// Which stage or cells: `STAGE` or `STAGE[axis=label,…]` [default: all].
-    pub cells: Option<String>,
+    pub(crate) cells: Option<String>,
 }
 
 /// Arguments of `show`.
 #[derive(Debug, Args)]
-pub struct ShowArgs {
+pub(crate) struct ShowArgs {
     /// A digest (its start is enough), or an experiment's YAML file.
-    pub source: String,
+    pub(crate) source: String,
     /// In an experiment: `STAGE.OUTPUT`, `STAGE[axis=label,…].OUTPUT`; without an output, the record.
-    pub what: Option<String>,
+    pub(crate) what: Option<String>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Short for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
-    pub smoke: bool,
+    pub(crate) smoke: bool,
     /// Which rows of a table, half-open: `FROM..TO` [default: the first 40].
     #[arg(long, value_name = "FROM..TO")]
-    pub rows: Option<String>,
+    pub(crate) rows: Option<String>,
     /// Which columns of a table, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// Write the bytes as they are in the store.
     #[arg(long)]
-    pub raw: bool,
+    pub(crate) raw: bool,
 }
 
 /// Arguments of `why`.
 #[derive(Debug, Args)]
-pub struct WhyArgs {
+pub(crate) struct WhyArgs {
     /// The report, with `:LINE` or `:LINE:COLUMN` to point at a place in it.
-    pub report: String,
+    pub(crate) report: String,
     /// The number as the report prints it.
-    pub number: Option<String>,
+    pub(crate) number: Option<String>,
 }
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
-pub struct AuditArgs {
+pub(crate) struct AuditArgs {
     /// The report.
-    pub report: PathBuf,
+    pub(crate) report: PathBuf,
 }
 
 /// Arguments of `fsck`.
 #[derive(Debug, Args)]
-pub struct FsckArgs {
+pub(crate) struct FsckArgs {
     /// Check part N of T only.
     #[arg(long, value_name = "N/T")]
-    pub subset: Option<String>,
+    pub(crate) subset: Option<String>,
     /// Put damaged objects aside and forget what refers to them.
     #[arg(long)]
-    pub repair: bool,
+    pub(crate) repair: bool,
 }
 
 /// Arguments of `gc`.
 #[derive(Debug, Args)]
-pub struct GcArgs {
+pub(crate) struct GcArgs {
     /// Tell what would be removed; remove nothing.
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Further folders whose `*.lock` files keep what they reach.
     #[arg(long, value_name = "DIR")]
-    pub locks: Vec<PathBuf>,
+    pub(crate) locks: Vec<PathBuf>,
 }
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Also check what this experiment needs.
-    pub experiment: Option<PathBuf>,
+    pub(crate) experiment: Option<PathBuf>,
 }
 
 fn parse_assignment(text: &str) -> Result<(String, String), String> {

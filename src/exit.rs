@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
-pub struct Stop {
+pub(crate) struct Stop {
     code: u8,
     message: Option<String>,
     hint: Option<String>,
@@ -13,37 +13,47 @@ pub struct Stop {
 
 impl Stop {
     /// What was asked for does not hold; what there is to say has been printed.
-    pub fn told() -> Self {
+    pub(crate) fn told() -> Self {
         Self { code: 1, message: None, hint: None }
     }
 
     /// What was asked for does not hold.
-    pub fn failed(message: impl fmt::Display) -> Self {
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self::with_code(1, message)
     }
 
     /// The command line or the experiment is wrong.
-    pub fn usage(message: impl fmt::Display) -> Self {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self::with_code(2, message)
     }
 
     /// The store is damaged.
-    pub fn damaged(message: impl fmt::Display) -> Self {
+    pub(crate) fn damaged(message: impl fmt::Display) -> Self {
         Self::with_code(3, message)
     }
 
+    /// The store is damaged; what there is to say has been printed.
+    pub(crate) fn damaged_told() -> Self {
+        Self { code: 3, message: None, hint: None }
+    }
+
     /// This machine lacks something.
-    pub fn machine(message: impl fmt::Display) -> Self {
+    pub(crate) fn machine(message: impl fmt::Display) -> Self {
         Self::with_code(4, message)
     }
 
+    /// This machine lacks something; what there is to say has been printed.
+    pub(crate) fn machine_told() -> Self {
+        Self { code: 4, message: None, hint: None }
+    }
+
     /// Nothing matches.
-    pub fn nothing(message: impl fmt::Display) -> Self {
+    pub(crate) fn nothing(message: impl fmt::Display) -> Self {
         Self::with_code(5, message)
     }
 
     /// Stopped by the user.
-    pub fn interrupted() -> Self {
+    pub(crate) fn interrupted() -> Self {
         Self { code: 130, message: None, hint: None }
     }
 
@@ -53,13 +63,13 @@ impl Stop {
 
     /// Adds the remedy.
     #[must_use]
-    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
     /// Says why on standard error and returns the exit code.
-    pub fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         if let Some(message) = &self.message {
             // Diagnostics already say `error:` at each of their places.
             let prefix = if message.starts_with("error") { "" } else { "error: " };

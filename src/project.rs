@@ -8,12 +8,12 @@ use crate::exit::Stop;
 
 /// The folder a set of experiments shares, and the store in it.
 #[derive(Debug)]
-pub struct Project {
+pub(crate) struct Project {
     /// The nearest folder above the experiment that holds a store or a repository, else the
     /// experiment's own folder.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The store's folder.
-    pub store: PathBuf,
+    pub(crate) store: PathBuf,
 }
 
 impl Project {
@@ -22,7 +22,7 @@ impl Project {
     ///
     /// # Errors
     /// If the working directory cannot be read.
-    pub fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
+    pub(crate) fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
         let here = std::env::current_dir().map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
         let start = match file {
             Some(file) => here.join(file).parent().map_or_else(|| here.clone(), Path::to_owned),
@@ -38,7 +38,7 @@ impl Project {
     ///
     /// # Errors
     /// If the folder cannot be made or its index not be opened.
-    pub fn open(&self) -> Result<Store, Stop> {
+    pub(crate) fn open(&self) -> Result<Store, Stop> {
         Ok(Store::open(&self.store)?)
     }
 
@@ -46,7 +46,7 @@ impl Project {
     ///
     /// # Errors
     /// If there is no store.
-    pub fn open_existing(&self) -> Result<Store, Stop> {
+    pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
             return Err(Stop::nothing(format!("there is no store at {}", self.store.display()))
                 .hint("`benchtrail run EXPERIMENT` makes one; `--store DIR` names another"));
@@ -54,15 +54,15 @@ impl Project {
         self.open()
     }
 
-    /// Returns the folder of an experiment's rendered report.
-    pub fn report_folder(&self, name: &str, profile: Option<&str>) -> PathBuf {
+    /// Returns where an experiment's report is written unless the user says otherwise.
+    pub(crate) fn report_file(&self, name: &str, profile: Option<&str>) -> PathBuf {
         let folder = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
-        self.root.join("reports").join(folder)
+        self.root.join("reports").join(folder).join("report.md")
     }
 }
 
 /// Returns a path as short as it can be said from the working directory.
-pub fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }

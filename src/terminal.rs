@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 /// Writes a line to standard output. A closed pipe (`| head`) ends the output, not in an error.
-pub fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let mut out = io::stdout().lock();
     // Nobody is left to tell when the reader is gone.
     let _closed_pipe = writeln!(out, "{text}");
@@ -13,24 +13,24 @@ pub fn say(text: &str) {
 ///
 /// # Errors
 /// If they cannot be written.
-pub fn write_raw(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_raw(bytes: &[u8]) -> io::Result<()> {
     io::stdout().lock().write_all(bytes)
 }
 
 /// Writes a line to standard error.
-pub fn complain(text: &str) {
+pub(crate) fn complain(text: &str) {
     let mut err = io::stderr().lock();
     let _closed_pipe = writeln!(err, "{text}");
 }
 
 /// Returns whether somebody watches standard error.
-pub fn is_watched() -> bool {
+pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Returns `text` in aligned columns: one row a line, two spaces between columns; the columns
 /// named in `right` are aligned to the right.
-pub fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let mut widths: Vec<usize> = heading.iter().map(|h| h.chars().count()).collect();
     for row in rows {
         for (width, text) in widths.iter_mut().zip(row) {
@@ -54,7 +54,7 @@ pub fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> Strin
 }
 
 /// Returns a count of bytes for people.
-pub fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -66,7 +66,7 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// Returns a span of seconds for people.
-pub fn seconds(span: f64) -> String {
+pub(crate) fn seconds(span: f64) -> String {
     if span < 10.0 {
         format!("{span:.1} s")
     } else if span < 120.0 {
