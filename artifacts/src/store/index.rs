@@ -159,13 +159,7 @@ impl Index {
     }
 
     pub(super) fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
-        let query = || {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC",
-            )?;
-            statement.query_map([key.0.as_bytes()], cached)?.collect::<rusqlite::Result<_>>()
-        };
-        query().map_err(|e| self.error(e))
+        all_newest_first(&self.connection, key).map_err(|e| self.error(e))
     }
 
     pub(super) fn history(
@@ -307,6 +301,12 @@ pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Resu
     let text =
         "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
     connection.prepare_cached(text)?.query_row([key.0.as_bytes()], cached).optional()
+}
+
+/// Returns all cacheable results of a key, newest first.
+pub(super) fn all_newest_first(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Vec<Cached>> {
+    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+    connection.prepare_cached(text)?.query_map([key.0.as_bytes()], cached)?.collect()
 }
 
 fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {
