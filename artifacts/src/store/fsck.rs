@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::gc::remove;
 use super::objects::{hash_file, lock, size_of};
 use super::walk::{Found, metadata_of};
-use super::{Commit, ReadRecord, Store, StoreError};
+use super::{ReadRecord, Store, StoreError};
 use crate::Digest;
 
 /// Whether to repair or only to report.
@@ -263,8 +263,7 @@ impl Store {
         for finding in &mut report.findings {
             finding.repaired = true;
             match finding.kind {
-                FindingKind::Damaged => self.quarantine(&finding.path)?,
-                FindingKind::Stranger => self.quarantine(&finding.path)?,
+                FindingKind::Damaged | FindingKind::Stranger => self.quarantine(&finding.path)?,
                 FindingKind::Leftover => remove_any(&finding.path)?,
                 FindingKind::BrokenIndex => finding.repaired = false,
                 FindingKind::Missing | FindingKind::WrongSize => {}
@@ -314,22 +313,4 @@ fn remove_any(path: &Path) -> Result<(), StoreError> {
         return fs::remove_dir_all(path).map_err(StoreError::io(path));
     }
     remove(path)
-}
-
-impl super::index::Index {
-    /// Returns how a row of the index departs from what the record itself says, if one does.
-    fn forgery(&self, truth: &Commit) -> Result<Option<String>, StoreError> {
-        let rows = self.rows_of(&truth.record)?;
-        for (key, status, cacheable) in &rows.history {
-            if *key != truth.key || *status != truth.status || *cacheable != truth.cacheable {
-                return Ok(Some(format!("the history has it as {status} under {key}; the record differs")));
-            }
-        }
-        for (key, outputs) in &rows.actions {
-            if *key != truth.key || *outputs != truth.outputs || !truth.cacheable {
-                return Ok(Some(format!("the index answers {key} with it; the record differs")));
-            }
-        }
-        Ok(None)
-    }
 }

@@ -3,15 +3,18 @@
 //! | table | columns | meaning |
 //! |---|---|---|
 //! | `objects` | digest, bytes | an object that is durable |
-//! | `actions` | key, seq, record, outputs | a cacheable result of an action key; the highest seq is the newest |
-//! | `history` | seq, experiment, stage, coordinates, key, record, status, cacheable, seconds | an executed cell, failed ones too |
+//! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
+//!
+//! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
+//! ten thousand lookups in a row read each page about once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
@@ -77,12 +80,10 @@ const VERSION: i64 = 1;
 
 const TABLES: &str = "
     CREATE TABLE objects(digest BLOB PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID, STRICT;
-    CREATE TABLE actions(key BLOB NOT NULL, seq INTEGER NOT NULL, record BLOB NOT NULL, outputs TEXT NOT NULL,
-        PRIMARY KEY(key, seq)) WITHOUT ROWID, STRICT;
-    CREATE INDEX actions_record ON actions(record);
-    CREATE TABLE history(seq INTEGER PRIMARY KEY, experiment TEXT NOT NULL, stage TEXT NOT NULL,
-        coordinates TEXT NOT NULL, key BLOB NOT NULL, record BLOB NOT NULL, status TEXT NOT NULL,
-        cacheable INTEGER NOT NULL, seconds REAL NOT NULL) STRICT;
+    CREATE TABLE history(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, record BLOB NOT NULL,
+        cacheable INTEGER NOT NULL, outputs TEXT NOT NULL, status TEXT NOT NULL, seconds REAL NOT NULL,
+        experiment TEXT NOT NULL, stage TEXT NOT NULL, coordinates TEXT NOT NULL) STRICT;
+    CREATE INDEX history_key ON history(key, cacheable);
     CREATE UNIQUE INDEX history_record ON history(record, experiment, stage, coordinates);
     CREATE INDEX history_stage ON history(experiment, stage);
     CREATE INDEX history_cell ON history(experiment, stage, coordinates);
@@ -158,13 +159,7 @@ impl Index {
     }
 
     pub(super) fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
-        let query = || {
-            let mut statement = self
-                .connection
-                .prepare_cached("SELECT record, outputs FROM actions WHERE key = ?1 ORDER BY seq DESC")?;
-            statement.query_map([key.0.as_bytes()], cached)?.collect::<rusqlite::Result<_>>()
-        };
-        query().map_err(|e| self.error(e))
+        all_newest_first(&self.connection, key).map_err(|e| self.error(e))
     }
 
     pub(super) fn history(
@@ -293,6 +288,9 @@ fn immediate<T>(
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(30))?;
+    // Else a cached statement is planned anew at each execution, in case the values of its
+    // parameters favour another index: five times the cost of the lookup itself.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
@@ -300,8 +298,15 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Returns the newest cacheable result of a key.
 pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Option<Cached>> {
-    let text = "SELECT record, outputs FROM actions WHERE key = ?1 ORDER BY seq DESC LIMIT 1";
+    let text =
+        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
     connection.prepare_cached(text)?.query_row([key.0.as_bytes()], cached).optional()
+}
+
+/// Returns all cacheable results of a key, newest first.
+pub(super) fn all_newest_first(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Vec<Cached>> {
+    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+    connection.prepare_cached(text)?.query_map([key.0.as_bytes()], cached)?.collect()
 }
 
 fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {
@@ -348,30 +353,21 @@ fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> ru
 /// Enters an executed cell, as the newest unless `seq` says otherwise.
 fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
     let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
-    let new = connection
-        .prepare_cached("INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?
-        .execute(params![
-            seq,
-            commit.experiment,
-            commit.stage,
-            commit.coordinates,
-            key,
-            record,
-            commit.status,
-            commit.cacheable,
-            commit.seconds
-        ])?;
+    let text = "INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let new = connection.prepare_cached(text)?.execute(params![
+        seq,
+        key,
+        record,
+        commit.cacheable,
+        commit.outputs,
+        commit.status,
+        commit.seconds,
+        commit.experiment,
+        commit.stage,
+        commit.coordinates,
+    ])?;
     if new == 0 {
         return Ok(());
-    }
-    let seq = connection.last_insert_rowid();
-    if commit.cacheable {
-        connection.prepare_cached("INSERT INTO actions VALUES(?1, ?2, ?3, ?4)")?.execute(params![
-            key,
-            seq,
-            record,
-            commit.outputs
-        ])?;
     }
     let mut uses = connection.prepare_cached("INSERT OR IGNORE INTO uses VALUES(?1, ?2)")?;
     for object in commit.objects.iter().chain([&commit.record]) {
@@ -382,11 +378,7 @@ fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite
 
 /// Removes the rows that name a record.
 pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlite::Result<()> {
-    for text in [
-        "DELETE FROM actions WHERE record = ?1",
-        "DELETE FROM history WHERE record = ?1",
-        "DELETE FROM uses WHERE record = ?1",
-    ] {
+    for text in ["DELETE FROM history WHERE record = ?1", "DELETE FROM uses WHERE record = ?1"] {
         connection.prepare_cached(text)?.execute([record.as_bytes()])?;
     }
     Ok(())

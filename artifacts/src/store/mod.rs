@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Every sentence of this page is checked by [`Store::fsck`].
+//! Every sentence of the list below is checked by [`Store::fsck`].
 //!
 //! ```text
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes

@@ -124,7 +124,7 @@ fn a_temporary_file_is_left_over_after_a_day() {
 
 #[test]
 fn forged_rows_are_found_and_removed() {
-    use FindingKind::{BrokenIndex, Forged, Missing, NotARecord, WrongSize};
+    use FindingKind::{Forged, Missing, NotARecord, WrongSize};
     let nowhere = blob(&Digest::of(b"nowhere"));
     let (_folder, store) = new_store();
     let [a, b, _] = study(&store);
@@ -133,20 +133,17 @@ fn forged_rows_are_found_and_removed() {
         (format!("UPDATE objects SET bytes = 7 WHERE digest = {a_output}"), vec![WrongSize]),
         (format!("INSERT INTO objects VALUES({nowhere}, 7)"), vec![Missing]),
         (format!("INSERT INTO uses VALUES({nowhere}, {a_record})"), vec![Missing]),
-        // The answer for b is a's record: wrong, and no line of history says so.
-        (format!("UPDATE actions SET record = {a_record} WHERE key = {b_key}"), vec![BrokenIndex, Forged]),
-        (format!("UPDATE actions SET outputs = '{{}}' WHERE record = {a_record}"), vec![Forged]),
+        // The answer for b is a's record.
+        (format!("UPDATE history SET key = {b_key} WHERE record = {a_record}"), vec![Forged]),
+        (format!("UPDATE history SET outputs = '{{}}' WHERE record = {a_record}"), vec![Forged]),
         (format!("UPDATE history SET status = 'failed' WHERE record = {a_record}"), vec![Forged]),
-        (format!("UPDATE history SET key = {b_key} WHERE record = {a_record}"), vec![BrokenIndex, Forged]),
+        (format!("UPDATE history SET cacheable = 0 WHERE record = {a_record}"), vec![Forged]),
         (
-            format!(
-                "INSERT INTO history VALUES(99, 'e', 's', 'c', {b_key}, {nowhere}, 'ok', 1, 1.0);
-                 INSERT INTO actions VALUES({b_key}, 99, {nowhere}, '')"
-            ),
+            format!("INSERT INTO history VALUES(99, {b_key}, {nowhere}, 1, '', 'ok', 1.0, 'e', 's', 'c')"),
             vec![Missing],
         ),
         (
-            format!("INSERT INTO history VALUES(99, 'e', 's', 'c', {b_key}, {a_output}, 'ok', 0, 1.0)"),
+            format!("INSERT INTO history VALUES(99, {b_key}, {a_output}, 0, '', 'ok', 1.0, 'e', 's', 'c')"),
             vec![NotARecord],
         ),
     ];

@@ -41,6 +41,26 @@ fn threads_of_one_process_commit_side_by_side() {
     assert_complete(&store, &["x", "y", "z"]);
 }
 
+#[test]
+fn many_may_create_the_same_store_at_once() {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        thread::scope(|scope| {
+            for writer in 0..8_u8 {
+                let root = &root;
+                scope.spawn(move || {
+                    let store = Store::open(root).unwrap();
+                    store.put(&[writer]).unwrap();
+                    store.commit(&[]).unwrap();
+                });
+            }
+        });
+        let report = check(&Store::open_existing(&root).unwrap());
+        assert_eq!((report.objects, report.findings.len()), (8, 0));
+    }
+}
+
 /// Not a test of its own: [`processes_commit_side_by_side`] runs it in processes of their own.
 #[test]
 fn writer_process() {
