@@ -40,7 +40,6 @@ pub struct ClosedLoop {
     pub think_time: Span,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_zero(span: &Span) -> bool {
     span.nanoseconds() == 0
 }

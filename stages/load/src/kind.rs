@@ -193,8 +193,14 @@ fn target(job: &Job<'_>, api: Option<Api>) -> Result<Target, Failure> {
             .ok_or_else(|| Failure::failed(format!("the server speaks `{word}`, an API not known here")))?,
         (None, None) => Api::OpenaiCompletions,
     };
+    let path = match api {
+        Api::OpenaiCompletions => live["endpoints"]["completions"].as_str(),
+        Api::OpenaiChat => live["endpoints"]["chat"].as_str(),
+        _ => None,
+    };
     Ok(Target {
         base_url,
+        path: path.map(str::to_owned),
         model: text("model").unwrap_or_default(),
         api,
         headers: Vec::new(),
@@ -318,7 +324,7 @@ mod tests {
         }
     }
 
-    fn settings(change: Json) -> Json {
+    fn settings(change: &Json) -> Json {
         let mut settings =
             json!({"workload": "short", "arrival": {"closed-loop": {"clients": 4}}, "requests": 8});
         for (key, value) in change.as_object().unwrap() {
@@ -334,14 +340,14 @@ mod tests {
     #[test]
     fn a_workload_by_name_and_written_out_have_the_same_parameters() {
         let inline = Shelf.find("workloads", "short").unwrap();
-        let by_name = Load.canonical(&settings(json!({})), &Shelf).unwrap();
-        assert_eq!(by_name, Load.canonical(&settings(json!({"workload": inline})), &Shelf).unwrap());
+        let by_name = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
+        assert_eq!(by_name, Load.canonical(&settings(&json!({"workload": inline})), &Shelf).unwrap());
         assert!(by_name["workload"].get("description").is_none());
     }
 
     #[test]
     fn canonical_parameters_are_their_own_canonical_form() {
-        let once = Load.canonical(&settings(json!({"heartbeat": "120 s"})), &Shelf).unwrap();
+        let once = Load.canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf).unwrap();
         assert_eq!(once["heartbeat"], "2 min");
         assert_eq!(Load.canonical(&once, &Shelf).unwrap(), once);
     }
@@ -349,14 +355,14 @@ mod tests {
     #[test]
     fn requests_per_client_are_requests() {
         let change = json!({"requests": null, "requests-per-client": 2});
-        let each = Load.canonical(&settings(change), &Shelf).unwrap();
-        assert_eq!(each, Load.canonical(&settings(json!({})), &Shelf).unwrap());
+        let each = Load.canonical(&settings(&change), &Shelf).unwrap();
+        assert_eq!(each, Load.canonical(&settings(&json!({})), &Shelf).unwrap());
     }
 
     #[test]
     fn every_mistake_is_found_at_once_with_its_place() {
         let change = json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
-        let problems = Load.canonical(&settings(change), &Shelf).unwrap_err();
+        let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
         let found: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
         assert_eq!(
             found,

@@ -34,7 +34,7 @@ pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_lo
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use span::Span;
-pub use summary::quantile;
+pub use summary::{Distribution, Slo, Summary, quantile, summarize};
 pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
 };

@@ -195,15 +195,15 @@ impl Request {
 async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
     let mut pending = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut pending).await? {
-        let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
         let arrived = Instant::now();
         if request.path() == "/metrics" {
-            let count = ordinal.to_string();
+            let count = state.arrivals.load(Ordering::Relaxed);
             let text =
                 format!("# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n");
             stream.write_all(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
             continue;
         }
+        let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
         let fault = state.behaviour.faults.of(ordinal);
         let mut truth = Truth { ordinal, arrived_ns: since(state, arrived), ..Truth::default() };
         let kept = answer(&mut stream, state, &request, fault, arrived, &mut truth).await;

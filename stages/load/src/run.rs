@@ -52,6 +52,8 @@ pub struct Target {
     pub model: String,
     /// The API to speak.
     pub api: Api,
+    /// The path requests go to, if not the API's usual one.
+    pub path: Option<String>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
     /// The path of the Prometheus metrics, if there are any.
@@ -257,7 +259,7 @@ fn plan(
     let measured = spec.prompts.measured.len();
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets = spec.arrival.offsets(measured, &spec.origin.stream("load arrivals v1", &content));
-    let path = target.api.path(spec.delivery);
+    let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
     let requests = prompts
         .iter()
         .map(|prompt| {

@@ -11,13 +11,13 @@ use std::time::Duration;
 use artifacts::{Column, Table, TableError};
 
 use crate::measure::Epoch;
-use crate::wire::{self, Address};
+use crate::wire::{self, Address, Framing};
 
 /// The sampling interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The largest scrape accepted.
-const MAX_SCRAPE: u64 = 16 * 1024 * 1024;
+const MAX_SCRAPE: usize = 16 * 1024 * 1024;
 
 /// One sample of one series.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,9 +59,23 @@ impl Scraper {
             self.address.prefix, self.path, self.address
         );
         stream.write_all(request.as_bytes()).map_err(io)?;
-        let mut bytes = Vec::new();
-        stream.take(MAX_SCRAPE).read_to_end(&mut bytes).map_err(io)?;
-        let (status, body) = wire::take_apart(&bytes)?;
+        let (mut bytes, mut piece) = (Vec::new(), [0_u8; 16 * 1024]);
+        // Servers that keep the connection open all the same are left when the answer is complete.
+        let (status, body) = loop {
+            let got = stream.read(&mut piece).map_err(io)?;
+            bytes.extend_from_slice(&piece[..got]);
+            match wire::take_apart(&bytes)? {
+                Some((head, body, true)) => break (head.status, body),
+                Some((head, body, false)) if got == 0 && head.framing == Framing::UntilClose => {
+                    break (head.status, body);
+                }
+                _ if got == 0 => return Err(format!("scraping {}: the answer was cut short", self.path)),
+                _ if bytes.len() > MAX_SCRAPE => {
+                    return Err(format!("scraping {}: more than {MAX_SCRAPE} bytes", self.path));
+                }
+                _ => {}
+            }
+        };
         if status != 200 {
             return Err(format!("scraping {}: HTTP {status}", self.path));
         }

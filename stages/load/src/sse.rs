@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_last_event_without_its_blank_line_counts_and_one_cut_in_its_line_is_told() {
-        assert_eq!(divide(b"data: [DONE]\n", Division::Events).1, false);
+        assert!(!divide(b"data: [DONE]\n", Division::Events).1);
         let (events, cut) = divide(b"data: a\n\ndata: {\"ha", Division::Events);
         assert_eq!((events.len(), cut), (2, true));
     }

@@ -289,13 +289,15 @@ impl Chunked {
     }
 }
 
-/// Takes a complete response apart: status and body. For scrapes, off the measuring path.
-pub(crate) fn take_apart(bytes: &[u8]) -> Result<(u16, Vec<u8>), String> {
-    let head = head(bytes)?.ok_or("the response ended within its head")?;
-    let mut framing = head.framing;
+/// Takes a response apart as far as it has come: head, body, whether the body is complete;
+/// `None` while the head is incomplete. For scrapes, off the measuring path.
+pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head, Vec<u8>, bool)>, String> {
+    let Some(head) = head(bytes)? else { return Ok(None) };
+    let mut framing = head.framing.clone();
     let mut body = Vec::new();
     framing.advance(&bytes[head.length..], |piece| body.extend_from_slice(piece))?;
-    Ok((head.status, body))
+    let done = framing.done();
+    Ok(Some((head, body, done)))
 }
 
 #[cfg(test)]

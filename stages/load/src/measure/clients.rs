@@ -101,7 +101,7 @@ impl Loop {
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(connection) = idle.pop() {
-            if !connection.closed() {
+            if !connection.closed(&self.shared) {
                 return Some(connection);
             }
         }

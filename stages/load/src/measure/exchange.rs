@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -47,6 +47,9 @@ pub(crate) struct Shared {
     pub(crate) last_sign: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) refused_in_a_row: AtomicU32,
+    /// Whether the server was seen to close connections right after its answers, whatever its
+    /// heads promise (llama.cpp does): connections are then not used twice.
+    pub(crate) closes_at_once: AtomicBool,
 }
 
 impl Shared {
@@ -59,6 +62,7 @@ impl Shared {
             last_sign: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             refused_in_a_row: AtomicU32::new(0),
+            closes_at_once: AtomicBool::new(false),
         }
     }
 
@@ -136,7 +140,12 @@ pub(crate) struct Attempt {
 /// An open connection.
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// When its last answer was complete; `None` before the first.
+    served_ns: Option<u64>,
 }
+
+/// A connection that closes sooner than this after an answer did not idle out.
+const AT_ONCE_NS: u64 = 1_000_000_000;
 
 impl Connection {
     /// Opens a connection.
@@ -150,7 +159,7 @@ impl Connection {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
                 shared.refused_in_a_row.store(0, Ordering::Relaxed);
                 stream.set_nodelay(true).map_err(|e| End::Reset(e.to_string()))?;
-                Ok(Self { stream })
+                Ok(Self { stream, served_ns: None })
             }
             Ok(Err(e)) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 shared.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
@@ -162,10 +171,21 @@ impl Connection {
     }
 
     /// Returns whether an idle connection is known to have been closed by the server.
-    pub(crate) fn closed(&self) -> bool {
+    pub(crate) fn closed(&self, shared: &Shared) -> bool {
         let mut byte = [0_u8; 1];
         // Anything but "nothing there yet" ends it: a byte nobody asked for does, too.
-        !matches!(self.stream.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+        let open = matches!(self.stream.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        if !open {
+            self.note_closed(shared);
+        }
+        !open
+    }
+
+    /// Remembers it if the server closed this connection right after an answer.
+    fn note_closed(&self, shared: &Shared) {
+        if self.served_ns.is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS) {
+            shared.closes_at_once.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -200,7 +220,14 @@ pub(crate) async fn exchange(
     };
     attempt.end = end;
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
-    (keep && attempt.end == End::Complete).then_some(connection)
+    if attempt.end != End::Complete {
+        if attempt.reads.is_empty() {
+            connection.note_closed(shared);
+        }
+        return None;
+    }
+    connection.served_ns = Some(attempt.done_ns);
+    (keep && !shared.closes_at_once.load(Ordering::Relaxed)).then_some(connection)
 }
 
 /// Writes the request.

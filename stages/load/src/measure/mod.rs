@@ -19,6 +19,13 @@
 //! no data). No parsing of events, no JSON, no logging, no lock shared with another thread and,
 //! once a buffer has grown, no allocation lies in between.
 //!
+//! # Connections
+//!
+//! A kept-alive connection that proves dead before any byte came back is replaced and the
+//! request sent once more: two rows, the first `superseded`. A server seen to close connections
+//! right after its answers gets a fresh connection for every further request, opened before
+//! `sent` is stamped.
+//!
 //! # Limits
 //!
 //! A request's time limits are checked when they may have passed and at least twice a second;

@@ -8,16 +8,16 @@ use load::{
 use pipeline::stage::{Control, Coordinates};
 
 /// A run to be changed by a test and then sent.
-pub struct Run {
-    pub behaviour: Behaviour,
-    pub api: Api,
-    pub delivery: Delivery,
-    pub arrival: Arrival,
-    pub requests: usize,
-    pub warmup: usize,
-    pub tokens: u32,
-    pub timeouts: Timeouts,
-    pub heartbeat: Span,
+pub(crate) struct Run {
+    pub(crate) behaviour: Behaviour,
+    pub(crate) api: Api,
+    pub(crate) delivery: Delivery,
+    pub(crate) arrival: Arrival,
+    pub(crate) requests: usize,
+    pub(crate) warmup: usize,
+    pub(crate) tokens: u32,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) heartbeat: Span,
 }
 
 impl Default for Run {
@@ -36,17 +36,17 @@ impl Default for Run {
     }
 }
 
-pub fn closed(clients: u32) -> Arrival {
+pub(crate) fn closed(clients: u32) -> Arrival {
     Arrival::ClosedLoop(ClosedLoop { clients, think_time: Span::default() })
 }
 
 impl Run {
-    pub fn with(fault: Fault) -> Self {
+    pub(crate) fn with(fault: Fault) -> Self {
         let behaviour = Behaviour { faults: Faults::all(fault), ..Behaviour::default() };
         Self { behaviour, ..Self::default() }
     }
 
-    pub fn spec(&self) -> LoadSpec {
+    pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
             prompts: Source::Words(Words { length: Count::Fixed(8) }),
@@ -67,11 +67,12 @@ impl Run {
         }
     }
 
-    pub fn target(&self, url: String) -> Target {
+    pub(crate) fn target(&self, url: String) -> Target {
         Target {
             base_url: url,
             model: "reference".to_owned(),
             api: self.api,
+            path: None,
             headers: Vec::new(),
             metrics: None,
             log: None,
@@ -79,18 +80,18 @@ impl Run {
     }
 
     /// Sends the run to a reference server of its behaviour.
-    pub fn send(&self) -> (LoadResult, ReferenceServer) {
+    pub(crate) fn send(&self) -> (LoadResult, ReferenceServer) {
         let server = ReferenceServer::start(self.behaviour.clone()).unwrap();
         let result = run_load(&self.spec(), &self.target(server.url()), &Control::quiet()).unwrap();
         (result, server)
     }
 
-    pub fn result(&self) -> LoadResult {
+    pub(crate) fn result(&self) -> LoadResult {
         self.send().0
     }
 }
 
 /// The statuses of all attempts in order.
-pub fn statuses(result: &LoadResult) -> Vec<RequestStatus> {
+pub(crate) fn statuses(result: &LoadResult) -> Vec<RequestStatus> {
     result.requests.iter().map(|r| r.status).collect()
 }

@@ -1,8 +1,6 @@
 //! Runs against the reference server without faults.
 
-mod common;
-
-use common::{Run, closed, statuses};
+use crate::common::{Run, closed, statuses};
 use load::reference::Behaviour;
 use load::{Api, Arrival, Delivery, Ending, Phase, Rate, RequestStatus, TokenSource};
 use std::time::Duration;
