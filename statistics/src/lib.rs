@@ -1,1 +1,33 @@
 //! Statistical procedures with published definitions.
+//!
+//! Pure functions over checked samples: no I/O, no clock, and the same bits for the same input
+//! in whatever order its values come and at whatever number of threads. Every procedure names
+//! its source and its variant (quantile type, zero handling, kind of bootstrap interval); the
+//! folder `oracles` holds the vectors of SciPy and statsmodels they are held against.
+//! An undefined result is `None`, never 0 and never NaN.
+
+mod bootstrap;
+mod distribution;
+mod effect;
+mod equivalence;
+mod interval;
+mod multiplicity;
+mod permutation;
+mod random;
+mod ranks;
+mod sample;
+mod tests_of_location;
+mod wilcoxon;
+
+pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
+pub use effect::{cliffs_delta, cohens_d, cohens_dz, cohens_h, hedges_g, rank_biserial};
+pub use equivalence::{Tost, tost_paired};
+pub use interval::{TInterval, t_interval};
+pub use multiplicity::{benjamini_hochberg, holm};
+pub use permutation::{PermutationTest, permutation_test_means, sign_flip_test};
+pub use ranks::{MidRanks, mid_ranks};
+pub use sample::{Sample, SampleError};
+pub use tests_of_location::{
+    MannWhitney, SignTest, StudentTest, mann_whitney_u, paired_t, sign_test, welch_t,
+};
+pub use wilcoxon::{Continuity, Method, Wilcoxon, ZeroHandling, wilcoxon_signed_rank};

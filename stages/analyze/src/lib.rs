@@ -1,1 +1,15 @@
 //! The analyze stage: named tables from rows.
+//!
+//! A stage holds tables in order; each is made by one operator from the rows of the load
+//! cells or from earlier tables of the same stage. Rows of cells that verification excluded
+//! or failed never enter. Beside each table stands its lineage, which leads from any row to
+//! the raw request rows behind it.
+
+mod frame;
+mod intake;
+mod kind;
+mod operator;
+mod operators;
+
+pub use kind::Analyze;
+pub use operators::{OperatorPage, pages};

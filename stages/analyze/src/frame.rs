@@ -1,0 +1,303 @@
+//! A derived table while it is made: typed columns, keys, and where each row came from.
+
+use artifacts::{Column, ColumnData, Scalar, Table};
+use pipeline::Failure;
+
+/// What one row of a table stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// One request.
+    Row,
+    /// One load cell.
+    Cell,
+    /// Several cells, taken together over named axes.
+    Marginal,
+    /// All cells.
+    Pooled,
+}
+
+impl Level {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Row => "row",
+            Self::Cell => "cell",
+            Self::Marginal => "marginal",
+            Self::Pooled => "pooled",
+        }
+    }
+}
+
+/// The type of a declared column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Int,
+    Float,
+    Text,
+    Bool,
+}
+
+/// A column an operator declares: known while planning.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Spec {
+    pub(crate) name: String,
+    pub(crate) unit: Option<String>,
+    pub(crate) description: String,
+    pub(crate) kind: Type,
+}
+
+impl Spec {
+    fn new(name: impl Into<String>, unit: &str, description: impl Into<String>, kind: Type) -> Self {
+        let unit = (!unit.is_empty()).then(|| unit.to_owned());
+        Self { name: name.into(), unit, description: description.into(), kind }
+    }
+
+    pub(crate) fn float(name: impl Into<String>, unit: &str, description: impl Into<String>) -> Self {
+        Self::new(name, unit, description, Type::Float)
+    }
+
+    pub(crate) fn int(name: impl Into<String>, unit: &str, description: impl Into<String>) -> Self {
+        Self::new(name, unit, description, Type::Int)
+    }
+
+    pub(crate) fn text(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self::new(name, "", description, Type::Text)
+    }
+
+    pub(crate) fn boolean(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self::new(name, "", description, Type::Bool)
+    }
+
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.kind, Type::Int | Type::Float)
+    }
+
+    fn column(&self, values: impl Iterator<Item = Scalar>) -> Column {
+        let data = match self.kind {
+            Type::Int => {
+                ColumnData::Int(values.map(|v| if let Scalar::Int(i) = v { Some(i) } else { None }).collect())
+            }
+            // A number that is not finite is undefined: null.
+            Type::Float => ColumnData::Float(values.map(|v| v.as_f64().filter(|f| f.is_finite())).collect()),
+            Type::Text => ColumnData::Text(
+                values.map(|v| if let Scalar::Text(t) = v { Some(t) } else { None }).collect(),
+            ),
+            Type::Bool => ColumnData::Bool(
+                values.map(|v| if let Scalar::Bool(b) = v { Some(b) } else { None }).collect(),
+            ),
+        };
+        Column {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            description: Some(self.description.clone()),
+            data,
+        }
+    }
+}
+
+/// Consecutive rows of a source: half-open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    /// The name of a table of the same stage, or the digest of a raw artifact.
+    pub(crate) source: String,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// Returns the rows of one source as as few spans as possible.
+pub(crate) fn spans(source: &str, rows: impl IntoIterator<Item = usize>) -> Vec<Span> {
+    let mut rows: Vec<usize> = rows.into_iter().collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let mut spans: Vec<Span> = Vec::new();
+    for row in rows {
+        match spans.last_mut() {
+            Some(span) if span.end == row => span.end += 1,
+            _ => spans.push(Span { source: source.to_owned(), start: row, end: row + 1 }),
+        }
+    }
+    spans
+}
+
+/// A cell that should have contributed and did not.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Missing {
+    pub(crate) at: Vec<(String, Scalar)>,
+    pub(crate) why: String,
+}
+
+impl Missing {
+    fn get(&self, axis: &str) -> Option<&Scalar> {
+        self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
+    }
+}
+
+/// One row before it is laid out in columns.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) key: Vec<Scalar>,
+    pub(crate) values: Vec<Scalar>,
+    pub(crate) lineage: Vec<Span>,
+}
+
+/// A derived table.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) level: Level,
+    /// The columns that name a row, first in the table.
+    pub(crate) keys: Vec<String>,
+    pub(crate) specs: Vec<Spec>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) missing: Vec<Missing>,
+}
+
+impl Frame {
+    /// Sorts rows by key and checks that no two share one.
+    pub(crate) fn settle(mut self) -> Result<Self, Failure> {
+        self.rows.sort_by(|a, b| rows::compare_all(&a.key, &b.key));
+        if let Some(pair) = self.rows.windows(2).find(|w| w[0].key == w[1].key) {
+            let key: Vec<String> =
+                self.keys.iter().zip(&pair[0].key).map(|(name, value)| format!("{name}={value}")).collect();
+            return Err(Failure::failed(format!("two rows have the key {}", key.join(","))));
+        }
+        Ok(self)
+    }
+
+    fn position(&self, column: &str) -> Option<usize> {
+        self.specs.iter().position(|s| s.name == column)
+    }
+
+    pub(crate) fn spec(&self, column: &str) -> Option<&Spec> {
+        self.position(column).map(|i| &self.specs[i])
+    }
+
+    /// Returns a number of a row; null, or no number, is `None`.
+    pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
+        self.rows[row].values[self.position(column)?].as_f64().filter(|v| v.is_finite())
+    }
+
+    /// Returns the positions of key columns.
+    ///
+    /// # Errors
+    /// If one is no key of this table; names the nearest.
+    pub(crate) fn key_positions(&self, names: &[String], table: &str) -> Result<Vec<usize>, Failure> {
+        names.iter().map(|name| self.key_position(name, table)).collect()
+    }
+
+    /// Returns the position of a key column.
+    ///
+    /// # Errors
+    /// As [`Frame::key_positions`].
+    pub(crate) fn key_position(&self, name: &str, table: &str) -> Result<usize, Failure> {
+        self.keys.iter().position(|k| k == name).ok_or_else(|| {
+            let known: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+            Failure::failed(format!("`{name}` is no key column of the table `{table}`"))
+                .hint(rows::did_you_mean(name, &known))
+        })
+    }
+
+    /// Returns the rows grouped by the keys at `positions`, groups in order of their values.
+    pub(crate) fn groups(&self, positions: &[usize]) -> Vec<(Vec<Scalar>, Vec<usize>)> {
+        let key = |row: usize| positions.iter().map(|p| self.rows[row].key[*p].clone()).collect::<Vec<_>>();
+        let mut order: Vec<(Vec<Scalar>, usize)> = (0..self.rows.len()).map(|row| (key(row), row)).collect();
+        order.sort_by(|a, b| rows::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
+        let mut groups: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
+        for (key, row) in order {
+            match groups.last_mut() {
+                Some((last, members)) if rows::compare_all(last, &key).is_eq() => members.push(row),
+                _ => groups.push((key, vec![row])),
+            }
+        }
+        groups
+    }
+
+    /// Says which cells are missing where the given keys have the given values, showing the
+    /// coordinates that are not among them; `Null` if none is.
+    pub(crate) fn missing_at(&self, names: &[String], values: &[Scalar]) -> Scalar {
+        let here = |m: &&Missing| {
+            let agrees = |(name, value): (&String, &Scalar)| m.get(name).is_none_or(|v| v == value);
+            names.iter().zip(values).all(agrees)
+        };
+        missing_text(self.missing.iter().filter(here), names)
+    }
+
+    /// Returns the table and its lineage.
+    pub(crate) fn tables(&self, operator: &str, parameters: &str) -> Result<(Table, Table), Failure> {
+        let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+        let mut columns = Vec::new();
+        for (i, name) in self.keys.iter().enumerate() {
+            let values: Vec<Scalar> = self.rows.iter().map(|r| r.key[i].clone()).collect();
+            columns.push(Column::from_scalars(name, &values).map_err(wrong)?.describe("key"));
+        }
+        for (i, spec) in self.specs.iter().enumerate() {
+            columns.push(spec.column(self.rows.iter().map(|r| r.values[i].clone())));
+        }
+        let missing = match missing_text(self.missing.iter(), &[]) {
+            Scalar::Text(text) => text,
+            _ => String::new(),
+        };
+        let notes = [
+            ("operator", operator),
+            ("parameters", parameters),
+            ("keys", &self.keys.join(",")),
+            ("level", self.level.word()),
+            ("missing", &missing),
+        ];
+        let table = Table::with_metadata(columns, &notes).map_err(wrong)?;
+        let all = || self.rows.iter().enumerate().flat_map(|(i, r)| r.lineage.iter().map(move |s| (i, s)));
+        let count = |n: usize| i64::try_from(n).ok();
+        let lineage = Table::with_metadata(
+            vec![
+                Column::int("row", all().map(|(i, _)| count(i))).describe("row of the table, from 0"),
+                Column::text("source", all().map(|(_, s)| Some(s.source.clone())))
+                    .describe("a table of the same stage, or the digest of a raw artifact"),
+                Column::int("source_row_start", all().map(|(_, s)| count(s.start)))
+                    .describe("first row of the source, from 0"),
+                Column::int("source_row_end", all().map(|(_, s)| count(s.end)))
+                    .describe("one past the last row of the source"),
+            ],
+            &[("operator", "lineage"), ("keys", "row")],
+        );
+        Ok((table, lineage.map_err(wrong)?))
+    }
+}
+
+fn missing_text<'a>(missing: impl Iterator<Item = &'a Missing>, hidden: &[String]) -> Scalar {
+    let text: Vec<String> = missing
+        .map(|m| {
+            let shown: Vec<String> =
+                m.at.iter()
+                    .filter(|(name, _)| !hidden.contains(name))
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
+            format!("{} ({})", shown.join(","), m.why)
+        })
+        .collect();
+    if text.is_empty() { Scalar::Null } else { Scalar::Text(text.join("; ")) }
+}
+
+/// Makes a nullable number a scalar.
+pub(crate) fn number(value: Option<f64>) -> Scalar {
+    value.filter(|v| v.is_finite()).map_or(Scalar::Null, Scalar::Float)
+}
+
+/// Makes a count a scalar.
+pub(crate) fn count(value: usize) -> Scalar {
+    i64::try_from(value).map_or(Scalar::Null, Scalar::Int)
+}
+
+/// Makes text a scalar.
+pub(crate) fn text(value: impl Into<String>) -> Scalar {
+    Scalar::Text(value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_next_to_each_other_share_a_span() {
+        let span = |start, end| Span { source: "s".into(), start, end };
+        assert_eq!(spans("s", [5, 2, 3, 4, 9, 3]), [span(2, 6), span(9, 10)]);
+        assert_eq!(spans("s", []), []);
+    }
+}

@@ -1,0 +1,198 @@
+//! The stage kind: settings to a checked list of tables, and one cell's execution.
+
+use std::collections::BTreeMap;
+
+use artifacts::Store;
+use pipeline::{Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step};
+use rows::Settings;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::frame::{Frame, Spec};
+use crate::intake;
+use crate::operator::{Context, Operator, Scope};
+use crate::operators::ALL;
+
+/// The `analyze` kind.
+///
+/// Settings: `tables`, a mapping from names to `{operator: …}` with the operator's parameters.
+/// Outputs: for each name a table, and `NAME.lineage` with the columns `row`, `source` (a table
+/// of this stage or the digest of a raw artifact), `source_row_start`, `source_row_end`.
+pub struct Analyze;
+
+/// One table in canonical form.
+#[derive(Serialize, Deserialize)]
+struct Planned {
+    name: String,
+    operator: String,
+    parameters: Json,
+}
+
+fn operator(name: &str) -> Option<&'static dyn Operator> {
+    ALL.iter().copied().find(|o| o.name() == name)
+}
+
+impl StageKind for Analyze {
+    fn name(&self) -> &'static str {
+        "analyze"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Pure
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        let names: Vec<&str> = ALL.iter().map(|o| o.name()).collect();
+        let mut properties = serde_json::Map::new();
+        let cases: Vec<Json> = ALL
+            .iter()
+            .map(|o| {
+                let mut then = o.schema();
+                if let Some(object) = then.as_object_mut() {
+                    object.remove("$schema");
+                    object.remove("title");
+                    // `operator` itself stands beside the parameters.
+                    object.remove("additionalProperties");
+                }
+                json!({"if": {"properties": {"operator": {"const": o.name()}}}, "then": then})
+            })
+            .collect();
+        properties.insert(
+            "tables".to_owned(),
+            json!({
+                "type": "object",
+                "description": "The tables to make, in order: a table may use those above it.",
+                "additionalProperties": {
+                    "type": "object",
+                    "required": ["operator"],
+                    "properties": {
+                        "operator": {"type": "string", "enum": names, "description": "How the table is made."}
+                    },
+                    "allOf": cases,
+                },
+            }),
+        );
+        schemars::Schema::try_from(json!({
+            "type": "object",
+            "required": ["tables"],
+            "additionalProperties": false,
+            "properties": properties,
+        }))
+        .expect("an object is a schema")
+    }
+
+    fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let (tables, problems) = plan(settings);
+        if problems.is_empty() { Ok(json!({ "tables": tables })) } else { Err(problems) }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        run(job.parameters, job.inputs, job.store, job.seed, job.control)
+    }
+}
+
+fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
+    let Some(declared) = settings.get("tables").and_then(Json::as_object).filter(|t| !t.is_empty()) else {
+        let problem = Problem::at(&["tables"], "an analyze stage needs at least one table")
+            .hint("for instance `tables: {cells: {operator: cell-summary}}`");
+        return (Vec::new(), vec![problem]);
+    };
+    let names: Vec<String> = declared.keys().cloned().collect();
+    let operators: Vec<&str> = ALL.iter().map(|o| o.name()).collect();
+    let (mut planned, mut problems) = (Vec::new(), Vec::new());
+    let (mut earlier, mut broken) = (BTreeMap::<String, Vec<Spec>>::new(), Vec::new());
+    for (i, (name, value)) in declared.iter().enumerate() {
+        let route = [Step::Key("tables".to_owned()), Step::Key(name.clone())];
+        let mut values = value.as_object().cloned().unwrap_or_default();
+        let named = values.shift_remove("operator");
+        let settings = Settings { values, route: &route, what: format!("table `{name}`") };
+        let mut found = Vec::new();
+        if !is_name(name) {
+            found.push(
+                settings
+                    .problem(&[], format!("`{name}` is no name for a table"))
+                    .hint("a name is made of lower-case letters, digits and underscores"),
+            );
+        }
+        let named = named.as_ref().and_then(Json::as_str);
+        match (named, named.and_then(operator)) {
+            (_, Some(operator)) => {
+                let scope = Scope { earlier: &earlier, broken: &broken, later: &names[i..] };
+                match operator.plan(&settings, &scope) {
+                    Ok(plan) => {
+                        earlier.insert(name.clone(), plan.columns);
+                        let (name, operator) = (name.clone(), operator.name().to_owned());
+                        planned.push(Planned { name, operator, parameters: plan.parameters });
+                    }
+                    Err(more) => found.extend(more),
+                }
+            }
+            (Some(wrong), None) => found.push(
+                settings
+                    .problem(&[Step::Key("operator".to_owned())], format!("there is no operator `{wrong}`"))
+                    .hint(rows::did_you_mean(wrong, &operators)),
+            ),
+            (None, None) => found.push(
+                settings
+                    .problem(&[], format!("table `{name}` needs an `operator`"))
+                    .hint(format!("there are: {}", operators.join(", "))),
+            ),
+        }
+        if !found.is_empty() {
+            broken.push(name.clone());
+            problems.extend(found);
+        }
+    }
+    (planned, problems)
+}
+
+fn is_name(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    !name.is_empty() && name.chars().all(word)
+}
+
+/// Makes the tables of one cell: a pure function of the parameters, the inputs and the seed.
+pub(crate) fn run(
+    parameters: &Json,
+    inputs: &[Input],
+    store: &Store,
+    seed: u64,
+    control: &Control,
+) -> Result<Done, Failure> {
+    let planned: Vec<Planned> = parameters
+        .get("tables")
+        .cloned()
+        .and_then(|t| serde_json::from_value(t).ok())
+        .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))?;
+    let loads = intake::loads(inputs, store, control)?;
+    let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
+    let mut done = Done::default();
+    for (i, table) in planned.iter().enumerate() {
+        control.check()?;
+        control.progress(i as u64, Some(planned.len() as u64), format!("table {}", table.name));
+        let operator = operator(&table.operator)
+            .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
+        let context = Context { loads: &loads, tables: &tables, seed, control };
+        let frame = operator.run(&table.parameters, &context).and_then(Frame::settle).map_err(|mut f| {
+            f.reason = format!("table `{}` ({}): {}", table.name, table.operator, f.reason);
+            f
+        })?;
+        let mut notes = table.parameters.clone();
+        notes.sort_all_objects();
+        let (rows, lineage) = frame.tables(operator.name(), &notes.to_string())?;
+        done.outputs.push(Output::table(&table.name, &rows)?);
+        done.outputs.push(Output::table(format!("{}.lineage", table.name), &lineage)?);
+        tables.insert(table.name.clone(), frame);
+    }
+    for load in &loads {
+        for missing in &load.missing {
+            let at: Vec<String> = missing.at.iter().map(|(n, v)| format!("{n}={v}")).collect();
+            done.warnings.push(format!("{} {} does not enter: {}", load.stage, at.join(","), missing.why));
+        }
+    }
+    Ok(done)
+}

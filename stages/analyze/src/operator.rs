@@ -1,0 +1,169 @@
+//! The contract of an operator: parameters and columns known while planning, rows made later.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Control, Failure, Json, Problem, Step};
+use rows::Settings;
+use serde::de::DeserializeOwned;
+
+use crate::frame::{Frame, Spec};
+use crate::intake::Load;
+
+/// One way to make a table. One file of `operators` each.
+pub(crate) trait Operator: Send + Sync {
+    /// The name in `operator:`.
+    fn name(&self) -> &'static str;
+
+    /// What it computes, in one sentence.
+    fn summary(&self) -> &'static str;
+
+    /// The JSON Schema of its parameters.
+    fn schema(&self) -> Json;
+
+    /// Checks the parameters and says which columns will come out (keys not included).
+    ///
+    /// # Errors
+    /// Every problem found.
+    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>>;
+
+    /// Makes the table from canonical parameters.
+    ///
+    /// # Errors
+    /// If the inputs do not fit, in words for the user.
+    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Frame, Failure>;
+}
+
+/// What planning a table yields.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) parameters: Json,
+    pub(crate) columns: Vec<Spec>,
+}
+
+/// What a table may refer to while planning.
+pub(crate) struct Scope<'a> {
+    /// The columns of the tables before it.
+    pub(crate) earlier: &'a BTreeMap<String, Vec<Spec>>,
+    /// Tables before it that are themselves in error: referring to them is no second mistake.
+    pub(crate) broken: &'a [String],
+    /// The names of the tables after it, and its own.
+    pub(crate) later: &'a [String],
+}
+
+impl Scope<'_> {
+    /// Returns the columns of an earlier table; `None` if it is in error itself.
+    ///
+    /// # Errors
+    /// If there is no such table, or it comes later.
+    pub(crate) fn table(
+        &self,
+        settings: &Settings<'_>,
+        at: &[Step],
+        name: &str,
+    ) -> Result<Option<&[Spec]>, Problem> {
+        if let Some(columns) = self.earlier.get(name) {
+            return Ok(Some(columns));
+        }
+        if self.broken.iter().any(|b| b == name) {
+            return Ok(None);
+        }
+        if self.later.iter().any(|l| l == name) {
+            return Err(settings
+                .problem(at, format!("the table `{name}` does not come before this one"))
+                .hint("a table may use those declared above it: change the order"));
+        }
+        let known: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
+        let hint = if known.is_empty() {
+            "no table is declared above this one".to_owned()
+        } else {
+            rows::did_you_mean(name, &known)
+        };
+        Err(settings.problem(at, format!("there is no table `{name}` in this stage")).hint(hint))
+    }
+
+    /// Checks that columns exist in an earlier table and hold numbers, and returns them.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub(crate) fn numbers(
+        &self,
+        settings: &Settings<'_>,
+        from: (&[Step], &str),
+        columns: &[(Vec<Step>, &str)],
+    ) -> Result<Vec<Spec>, Vec<Problem>> {
+        let Some(specs) = self.table(settings, from.0, from.1).map_err(|p| vec![p])? else {
+            return Ok(columns.iter().map(|(_, name)| Spec::float(*name, "", "")).collect());
+        };
+        let mut found = Vec::new();
+        let mut problems = Vec::new();
+        for (at, name) in columns {
+            match specs.iter().find(|s| s.name == **name) {
+                Some(spec) if spec.is_number() => found.push(spec.clone()),
+                Some(_) => problems.push(
+                    settings.problem(at, format!("the column `{name}` of `{}` holds no numbers", from.1)),
+                ),
+                None => {
+                    let known: Vec<&str> =
+                        specs.iter().filter(|s| s.is_number()).map(|s| s.name.as_str()).collect();
+                    let message = format!("the table `{}` has no column `{name}`", from.1);
+                    problems.push(settings.problem(at, message).hint(rows::did_you_mean(name, &known)));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(found) } else { Err(problems) }
+    }
+}
+
+/// Returns the route to a parameter.
+pub(crate) fn at(key: &str) -> Vec<Step> {
+    vec![Step::Key(key.to_owned())]
+}
+
+/// Returns the routes to the items of a list, each with the item.
+pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a str)> {
+    let route = |i| vec![Step::Key(key.to_owned()), Step::Index(i)];
+    list.iter().enumerate().map(|(i, name)| (route(i), name.as_str())).collect()
+}
+
+/// What an operator may see while it makes a table.
+pub(crate) struct Context<'a> {
+    pub(crate) loads: &'a [Load],
+    pub(crate) tables: &'a BTreeMap<String, Frame>,
+    pub(crate) seed: u64,
+    pub(crate) control: &'a Control,
+}
+
+impl Context<'_> {
+    /// Returns an earlier table.
+    ///
+    /// # Errors
+    /// If there is none of this name (planning has checked it).
+    pub(crate) fn table(&self, name: &str) -> Result<&Frame, Failure> {
+        self.tables.get(name).ok_or_else(|| Failure::failed(format!("there is no table `{name}`")))
+    }
+
+    /// Returns the named load input, or the only one.
+    ///
+    /// # Errors
+    /// If there is none of this name, or several and no name.
+    pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load, Failure> {
+        let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
+        match name {
+            Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
+                Failure::failed(format!("no load stage `{name}` is among `needs`"))
+                    .hint(rows::did_you_mean(name, &known))
+            }),
+            None if self.loads.len() == 1 => Ok(&self.loads[0]),
+            None => Err(Failure::failed("several load stages are among `needs`")
+                .hint(format!("say which with `load:`: {}", known.join(", ")))),
+        }
+    }
+}
+
+/// Reads canonical parameters back.
+///
+/// # Errors
+/// If they are not those this version writes.
+pub(crate) fn parameters<T: DeserializeOwned>(parameters: &Json) -> Result<T, Failure> {
+    serde_json::from_value(parameters.clone()).map_err(|e| Failure::failed(format!("parameters: {e}")))
+}

@@ -1,0 +1,159 @@
+//! What several operators share: anchors of a ladder, and matched pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::Scalar;
+use pipeline::{Failure, Json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::Sample;
+
+use crate::frame::{Frame, Missing};
+
+/// For each row: its position, N, and the row with N = 1 of the same other coordinates.
+///
+/// # Errors
+/// If a value on the ladder is not a positive number.
+pub(crate) fn anchors(
+    from: &Frame,
+    ladder: usize,
+    name: &str,
+) -> Result<Vec<(usize, f64, Option<usize>)>, Failure> {
+    let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
+    let mut found = Vec::with_capacity(from.rows.len());
+    for (_, members) in from.groups(&others) {
+        let mut ladder_rows = Vec::new();
+        for row in members {
+            ladder_rows.push((row, rung(&from.rows[row].key[ladder], name)?));
+        }
+        let anchor = ladder_rows.iter().find(|(_, n)| *n == 1.0).map(|(row, _)| *row);
+        found.extend(ladder_rows.into_iter().map(|(row, n)| (row, n, anchor)));
+    }
+    Ok(found)
+}
+
+/// Returns a value on a ladder as a number.
+///
+/// # Errors
+/// If it is not a positive number.
+pub(crate) fn rung(value: &Scalar, axis: &str) -> Result<f64, Failure> {
+    value.as_f64().filter(|n| *n > 0.0).ok_or_else(|| {
+        Failure::failed(format!("`{axis}` is no ladder: its value {value} is not a positive number"))
+    })
+}
+
+/// The two sides of a comparison.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sides {
+    /// The axis on which the two sides differ.
+    pub(crate) axis: String,
+    /// The label of the first side. Deltas are a − b, ratios a ÷ b.
+    #[schemars(with = "Json")]
+    pub(crate) a: Json,
+    /// The label of the second side, the base.
+    #[schemars(with = "Json")]
+    pub(crate) b: Json,
+}
+
+impl Sides {
+    pub(crate) fn labels(&self) -> (String, String) {
+        let label = |v: &Json| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+        (label(&self.a), label(&self.b))
+    }
+}
+
+/// One coordinate at which both sides were measured.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) key: Vec<Scalar>,
+    /// The rows averaged on each side.
+    pub(crate) rows: [Vec<usize>; 2],
+    /// The mean of each column on each side; null if no row defines it.
+    pub(crate) a: Vec<Option<f64>>,
+    pub(crate) b: Vec<Option<f64>>,
+}
+
+/// Every matched coordinate, and those without a partner.
+#[derive(Debug)]
+pub(crate) struct Matched {
+    pub(crate) keys: Vec<String>,
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// Averages over `average`, then pairs the two sides on every other key.
+///
+/// # Errors
+/// If an axis is no key of the table, or a label does not occur on the pair axis.
+pub(crate) fn matched(
+    from: &Frame,
+    table: &str,
+    sides: &Sides,
+    average: &[String],
+    columns: &[String],
+) -> Result<Matched, Failure> {
+    let axis = from.key_position(&sides.axis, table)?;
+    from.key_positions(average, table)?;
+    let (a, b) = sides.labels();
+    let present: BTreeSet<String> = from.rows.iter().map(|r| r.key[axis].to_string()).collect();
+    for label in [&a, &b] {
+        let planned = from
+            .missing
+            .iter()
+            .any(|m| m.at.iter().any(|(name, value)| *name == sides.axis && value.to_string() == *label));
+        if !present.contains(label) && !planned {
+            let known: Vec<&str> = present.iter().map(String::as_str).collect();
+            return Err(Failure::failed(format!("the axis `{}` has no label `{label}`", sides.axis))
+                .hint(rows::did_you_mean(label, &known)));
+        }
+    }
+    let keys: Vec<String> =
+        from.keys.iter().filter(|k| **k != sides.axis && !average.contains(k)).cloned().collect();
+    let positions = from.key_positions(&keys, table)?;
+    let mut matched = Matched { keys: keys.clone(), pairs: Vec::new(), missing: from.missing.clone() };
+    for (key, members) in from.groups(&positions) {
+        let side = |label: &str| -> Vec<usize> {
+            members.iter().copied().filter(|m| from.rows[*m].key[axis].to_string() == label).collect()
+        };
+        let rows = [side(&a), side(&b)];
+        let lacking: Vec<&String> =
+            [&a, &b].into_iter().zip(&rows).filter(|(_, r)| r.is_empty()).map(|(label, _)| label).collect();
+        if lacking.len() == 1 {
+            let mut at: Vec<(String, Scalar)> = keys.iter().cloned().zip(key.iter().cloned()).collect();
+            at.push((sides.axis.clone(), Scalar::Text(lacking[0].clone())));
+            matched.missing.push(Missing { at, why: "no partner to pair with".to_owned() });
+        }
+        if !lacking.is_empty() {
+            continue;
+        }
+        let mean = |rows: &[usize], column: &str| {
+            Sample::new(rows.iter().filter_map(|r| from.number(*r, column))).ok().map(|s| s.mean())
+        };
+        let of = |rows: &[usize]| columns.iter().map(|c| mean(rows, c)).collect::<Vec<_>>();
+        let (a, b) = (of(&rows[0]), of(&rows[1]));
+        matched.pairs.push(Pair { key, rows, a, b });
+    }
+    // A coordinate already missing with its reason needs no second line.
+    let mut seen: BTreeMap<String, ()> = BTreeMap::new();
+    for missing in &from.missing {
+        seen.insert(place(missing, &keys, &sides.axis), ());
+    }
+    let known = from.missing.len();
+    let unmatched = matched.missing.split_off(known);
+    matched
+        .missing
+        .extend(unmatched.into_iter().filter(|m| !seen.contains_key(&place(m, &keys, &sides.axis))));
+    Ok(matched)
+}
+
+fn place(missing: &Missing, keys: &[String], axis: &str) -> String {
+    let mut parts: Vec<String> = missing
+        .at
+        .iter()
+        .filter(|(name, _)| name == axis || keys.contains(name))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    parts.sort();
+    parts.join(",")
+}

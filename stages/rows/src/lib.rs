@@ -1,0 +1,14 @@
+//! What the pure stages share about measurements: the rows a load cell leaves, typed; the
+//! metrics of one request, each with its one definition; the order of coordinates; and the
+//! checking of settings nested below a stage's own.
+
+mod metrics;
+mod order;
+mod request;
+mod settings;
+pub mod synthetic;
+
+pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
+pub use order::{compare, compare_all};
+pub use request::{CellRows, Chunk, Phase, Request, server_counter};
+pub use settings::{Settings, canonical, did_you_mean, inline_schema};

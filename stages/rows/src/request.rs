@@ -1,0 +1,241 @@
+//! The rows of one load cell.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Digest, Store, Table, TableError};
+use pipeline::{Failure, InputCell};
+
+/// Whether a request was sent to warm the server up or to be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Sent before the measurement; never in an aggregate.
+    Warmup,
+    /// Part of the measurement.
+    Measured,
+}
+
+/// One attempt of a request. Times are nanoseconds since the start of the cell, monotonic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The request's number, unique in the cell.
+    pub request_id: i64,
+    /// The attempt, from 0 or 1 as the load stage counts.
+    pub attempt: i64,
+    /// Whether a later attempt of the same request replaced it: a dead kept-alive connection,
+    /// not an answer of the server. In no count and no aggregate.
+    pub superseded: bool,
+    /// The client of a closed loop; `None` for open arrivals.
+    pub client_id: Option<i64>,
+    /// The digest of the prompt.
+    pub prompt_digest: Option<String>,
+    /// Warm-up or measured.
+    pub phase: Phase,
+    /// When it should have been sent.
+    pub scheduled_ns: Option<i64>,
+    /// When its first byte was written.
+    pub sent_ns: Option<i64>,
+    /// When the response's headers had arrived.
+    pub headers_ns: Option<i64>,
+    /// When the first event with generated text arrived.
+    pub first_token_ns: Option<i64>,
+    /// When the last event with generated text arrived.
+    pub last_token_ns: Option<i64>,
+    /// When the response had ended.
+    pub done_ns: Option<i64>,
+    /// Prompt tokens.
+    pub prompt_tokens: Option<i64>,
+    /// Generated tokens.
+    pub output_tokens: Option<i64>,
+    /// Who counted them: `usage`, `timings`, `tokenizer` or `chunks`.
+    pub tokens_source: Option<String>,
+    /// Whether usage and timings agree; `None` unless both were told.
+    pub tokens_agree: Option<bool>,
+    /// Events with text.
+    pub chunks: Option<i64>,
+    /// Tokens of the first event with text.
+    pub first_chunk_tokens: Option<i64>,
+    /// Prompt tokens the server says it took from a cache.
+    pub cached_prompt_tokens: Option<i64>,
+    /// Generated tokens asked for.
+    pub requested_output_tokens: Option<i64>,
+    /// Why generation ended, as the server says.
+    pub finish_reason: Option<String>,
+    /// `ok`, or what went wrong.
+    pub status: String,
+    /// `sent_ns − scheduled_ns`.
+    pub send_lag_ns: Option<i64>,
+    /// Prompt processing by the server's own account, ms.
+    pub server_prompt_ms: Option<f64>,
+    /// Generation by the server's own account, ms.
+    pub server_predicted_ms: Option<f64>,
+}
+
+impl Request {
+    /// Returns whether the request was answered in full.
+    pub fn is_ok(&self) -> bool {
+        self.status == "ok"
+    }
+
+    /// Returns whether the row belongs to the measurement: measured, and not superseded.
+    pub fn is_measured(&self) -> bool {
+        self.phase == Phase::Measured && !self.superseded
+    }
+}
+
+/// One received event that carries text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chunk {
+    /// The request it belongs to.
+    pub request_id: i64,
+    /// The attempt it belongs to.
+    pub attempt: i64,
+    /// When it arrived.
+    pub at_ns: i64,
+    /// How many bytes of text.
+    pub bytes: Option<i64>,
+    /// How many tokens; null where the server does not say.
+    pub tokens: Option<i64>,
+}
+
+/// Everything the pure stages read of one load cell.
+#[derive(Clone, Debug)]
+pub struct CellRows {
+    /// The digest of the artifact `requests`.
+    pub requests_digest: Digest,
+    /// Its rows.
+    pub requests: Vec<Request>,
+    /// The digest of the artifact `chunks`, if the cell has one.
+    pub chunks_digest: Option<Digest>,
+    /// Its rows.
+    pub chunks: Vec<Chunk>,
+    /// The one row about the cell itself, if there.
+    pub cell: Option<Table>,
+    /// The scrapes of the server's own metrics, if there.
+    pub server_metrics: Option<Table>,
+}
+
+impl CellRows {
+    /// Reads the rows of an `ok` load cell.
+    ///
+    /// # Errors
+    /// If the cell lacks its `requests`, an artifact is missing or damaged, or a column is not
+    /// as the load stage writes it.
+    pub fn read(store: &Store, cell: &InputCell) -> Result<Self, Failure> {
+        let at = &cell.coordinates;
+        let wrong = |name: &str, e: &dyn std::fmt::Display| {
+            Failure::failed(format!("`{name}` of the load cell {at} cannot be read: {e}"))
+        };
+        let table = |name: &str| -> Result<Option<(Digest, Table)>, Failure> {
+            let Some(artifact) = cell.outputs.get(name) else { return Ok(None) };
+            let bytes = store.get(&artifact.digest).map_err(|e| wrong(name, &e))?;
+            let table = Table::from_parquet(bytes).map_err(|e| wrong(name, &e))?;
+            Ok(Some((artifact.digest, table)))
+        };
+        let (requests_digest, requests) =
+            table("requests")?.ok_or_else(|| wrong("requests", &"the cell has no such output"))?;
+        let requests = read_requests(&requests).map_err(|e| wrong("requests", &e))?;
+        let (chunks_digest, chunks) = match table("chunks")? {
+            Some((digest, table)) => (Some(digest), read_chunks(&table).map_err(|e| wrong("chunks", &e))?),
+            None => (None, Vec::new()),
+        };
+        Ok(Self {
+            requests_digest,
+            requests,
+            chunks_digest,
+            chunks,
+            cell: table("cell")?.map(|(_, table)| table),
+            server_metrics: table("server_metrics")?.map(|(_, table)| table),
+        })
+    }
+
+    /// Returns the measured requests, in the order of the rows.
+    pub fn measured(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|r| r.is_measured())
+    }
+}
+
+fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
+    let optional = |name: &str| if table.has(name) { table.int(name) } else { Ok(vec![None; table.rows()]) };
+    let words = |name: &str| -> Result<Vec<Option<String>>, TableError> {
+        if !table.has(name) {
+            return Ok(vec![None; table.rows()]);
+        }
+        Ok(table.text(name)?.into_iter().map(|v| v.map(str::to_owned)).collect())
+    };
+    let (id, attempt) = (table.int("request_id")?, optional("attempt")?);
+    let (phase, status) = (table.text("phase")?, table.text("status")?);
+    let scheduled = optional("scheduled_ns")?;
+    let sent = table.int("sent_ns")?;
+    let headers = optional("headers_ns")?;
+    let (first, last) = (table.int("first_token_ns")?, table.int("last_token_ns")?);
+    let done = table.int("done_ns")?;
+    let (prompt_tokens, output_tokens) = (table.int("prompt_tokens")?, table.int("output_tokens")?);
+    let (cached, asked) = (optional("cached_prompt_tokens")?, optional("requested_output_tokens")?);
+    let lag = optional("send_lag_ns")?;
+    let (mut digest, mut source) = (words("prompt_digest")?, words("tokens_source")?);
+    let (client, chunks) = (optional("client_id")?, optional("chunks")?);
+    let first_chunk = optional("first_chunk_tokens")?;
+    let flags = |name: &str| if table.has(name) { table.boolean(name) } else { Ok(vec![None; table.rows()]) };
+    let (superseded, agree) = (flags("superseded")?, flags("tokens_agree")?);
+    let floats = |name: &str| if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) };
+    let (prompt_ms, predicted_ms) = (floats("server_prompt_ms")?, floats("server_predicted_ms")?);
+    let mut finish = words("finish_reason")?;
+    Ok((0..table.rows())
+        .map(|i| Request {
+            request_id: id[i].unwrap_or(-1),
+            attempt: attempt[i].unwrap_or(0),
+            superseded: superseded[i].unwrap_or(false),
+            client_id: client[i],
+            prompt_digest: digest[i].take(),
+            phase: if phase[i] == Some("warmup") { Phase::Warmup } else { Phase::Measured },
+            scheduled_ns: scheduled[i],
+            sent_ns: sent[i],
+            headers_ns: headers[i],
+            first_token_ns: first[i],
+            last_token_ns: last[i],
+            done_ns: done[i],
+            prompt_tokens: prompt_tokens[i],
+            output_tokens: output_tokens[i],
+            tokens_source: source[i].take(),
+            tokens_agree: agree[i],
+            chunks: chunks[i],
+            first_chunk_tokens: first_chunk[i],
+            cached_prompt_tokens: cached[i],
+            requested_output_tokens: asked[i],
+            finish_reason: finish[i].take(),
+            status: status[i].unwrap_or("malformed_row").to_owned(),
+            send_lag_ns: lag[i],
+            server_prompt_ms: prompt_ms[i],
+            server_predicted_ms: predicted_ms[i],
+        })
+        .collect())
+}
+
+fn read_chunks(table: &Table) -> Result<Vec<Chunk>, TableError> {
+    let (id, at) = (table.int("request_id")?, table.int("at_ns")?);
+    let optional = |name: &str| if table.has(name) { table.int(name) } else { Ok(vec![None; table.rows()]) };
+    let (attempt, bytes, tokens) = (optional("attempt")?, optional("bytes")?, optional("tokens")?);
+    Ok((0..table.rows())
+        .map(|i| Chunk {
+            request_id: id[i].unwrap_or(-1),
+            attempt: attempt[i].unwrap_or(0),
+            at_ns: at[i].unwrap_or(0),
+            bytes: bytes[i],
+            tokens: tokens[i],
+        })
+        .collect())
+}
+
+/// Returns by how much a counter of the server, summed over its labels, rose from the first to
+/// the last scrape of a cell; `None` if it was not scraped twice. The table has the columns
+/// `at_ns`, `name` and `value`.
+pub fn server_counter(table: &Table, name: &str) -> Option<f64> {
+    let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
+    let times = table.int("at_ns").ok()?;
+    let mut totals: BTreeMap<i64, f64> = BTreeMap::new();
+    for i in (0..table.rows()).filter(|i| names[*i] == Some(name)) {
+        *totals.entry(times[i]?).or_default() += values[i]?;
+    }
+    let (first, last) = (totals.first_key_value()?, totals.last_key_value()?);
+    (first.0 < last.0).then(|| last.1 - first.1)
+}

@@ -1,0 +1,162 @@
+//! Load cells made up for tests and dry runs: rows whose truth is known because it was planted.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Digest, Scalar, Store, StoreError, Table, TableError};
+use pipeline::{Artifact, CellStatus, Coordinates, Input, InputCell, Json, Media};
+
+use crate::request::{Chunk, Phase, Request};
+
+/// Returns a measured, `ok` request of 10 prompt tokens and 5 output tokens, sent at 0, first
+/// token after 10 ms and one every 10 ms from there.
+pub fn request(request_id: i64) -> Request {
+    Request {
+        request_id,
+        attempt: 1,
+        superseded: false,
+        client_id: Some(0),
+        prompt_digest: Some(format!("b3:{request_id}")),
+        phase: Phase::Measured,
+        scheduled_ns: None,
+        sent_ns: Some(0),
+        headers_ns: Some(1_000_000),
+        first_token_ns: Some(10_000_000),
+        last_token_ns: Some(50_000_000),
+        done_ns: Some(51_000_000),
+        prompt_tokens: Some(10),
+        output_tokens: Some(5),
+        tokens_source: Some("usage".to_owned()),
+        tokens_agree: None,
+        chunks: Some(5),
+        first_chunk_tokens: Some(1),
+        cached_prompt_tokens: None,
+        requested_output_tokens: Some(5),
+        finish_reason: Some("length".to_owned()),
+        status: "ok".to_owned(),
+        send_lag_ns: Some(1_000),
+        server_prompt_ms: None,
+        server_predicted_ms: None,
+    }
+}
+
+/// Returns chunks of one token each, evenly spaced from a request's first token to its last.
+pub fn even_chunks(request: &Request) -> Vec<Chunk> {
+    let (Some(first), Some(last), Some(n)) =
+        (request.first_token_ns, request.last_token_ns, request.output_tokens)
+    else {
+        return Vec::new();
+    };
+    let steps = (n - 1).max(1);
+    let chunk = |i: i64| Chunk {
+        request_id: request.request_id,
+        attempt: request.attempt,
+        at_ns: first + (last - first) * i / steps,
+        bytes: Some(4),
+        tokens: Some(1),
+    };
+    (0..n).map(chunk).collect()
+}
+
+/// Returns the table `requests` as the load stage writes it.
+///
+/// # Errors
+/// Never for rows as given here.
+pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
+    let int = |name: &str, of: fn(&Request) -> Option<i64>| Column::int(name, rows.iter().map(of));
+    let text = |name: &str, of: fn(&Request) -> Option<String>| Column::text(name, rows.iter().map(of));
+    Table::new(vec![
+        int("request_id", |r| Some(r.request_id)),
+        int("attempt", |r| Some(r.attempt)),
+        Column::boolean("superseded", rows.iter().map(|r| Some(r.superseded))),
+        int("client_id", |r| r.client_id),
+        text("prompt_digest", |r| r.prompt_digest.clone()),
+        text("phase", |r| Some(if r.phase == Phase::Measured { "measured" } else { "warmup" }.to_owned())),
+        int("scheduled_ns", |r| r.scheduled_ns).unit("ns"),
+        int("sent_ns", |r| r.sent_ns).unit("ns"),
+        int("headers_ns", |r| r.headers_ns).unit("ns"),
+        int("first_token_ns", |r| r.first_token_ns).unit("ns"),
+        int("last_token_ns", |r| r.last_token_ns).unit("ns"),
+        int("done_ns", |r| r.done_ns).unit("ns"),
+        int("prompt_tokens", |r| r.prompt_tokens).unit("tok"),
+        int("output_tokens", |r| r.output_tokens).unit("tok"),
+        text("tokens_source", |r| r.tokens_source.clone()),
+        int("chunks", |r| r.chunks),
+        int("first_chunk_tokens", |r| r.first_chunk_tokens).unit("tok"),
+        int("cached_prompt_tokens", |r| r.cached_prompt_tokens).unit("tok"),
+        int("requested_output_tokens", |r| r.requested_output_tokens).unit("tok"),
+        text("finish_reason", |r| r.finish_reason.clone()),
+        text("status", |r| Some(r.status.clone())),
+        int("send_lag_ns", |r| r.send_lag_ns).unit("ns"),
+    ])
+}
+
+/// Returns the table `chunks` as the load stage writes it.
+///
+/// # Errors
+/// Never for rows as given here.
+pub fn chunks_table(rows: &[Chunk]) -> Result<Table, TableError> {
+    Table::new(vec![
+        Column::int("request_id", rows.iter().map(|c| Some(c.request_id))),
+        Column::int("attempt", rows.iter().map(|c| Some(c.attempt))),
+        Column::int("at_ns", rows.iter().map(|c| Some(c.at_ns))).unit("ns"),
+        Column::int("bytes", rows.iter().map(|c| c.bytes)).unit("B"),
+        Column::int("tokens", rows.iter().map(|c| c.tokens)).unit("tok"),
+    ])
+}
+
+/// Keeps tables in a store and returns the `ok` cell that owns them.
+///
+/// # Errors
+/// If the store refuses.
+///
+/// # Panics
+/// If a table cannot be written, which tables built here always can.
+pub fn cell(
+    store: &Store,
+    coordinates: &[(&str, Scalar)],
+    parameters: Json,
+    tables: &[(&str, Table)],
+) -> Result<InputCell, StoreError> {
+    let mut outputs = BTreeMap::new();
+    for (name, table) in tables {
+        let bytes = table.to_parquet().expect("a table built here can be written");
+        let artifact = Artifact {
+            digest: store.put(&bytes)?,
+            media: Media::Parquet,
+            bytes: bytes.len() as u64,
+            rows: Some(table.rows() as u64),
+        };
+        outputs.insert((*name).to_owned(), artifact);
+    }
+    Ok(InputCell {
+        coordinates: coordinates_of(coordinates),
+        status: CellStatus::Ok,
+        reason: None,
+        parameters,
+        outputs,
+        record: Some(Digest::of(b"record")),
+        live: None,
+    })
+}
+
+/// Returns a cell that is not `ok`.
+pub fn missing(coordinates: &[(&str, Scalar)], status: CellStatus, reason: &str) -> InputCell {
+    InputCell {
+        coordinates: coordinates_of(coordinates),
+        status,
+        reason: Some(reason.to_owned()),
+        parameters: Json::Null,
+        outputs: BTreeMap::new(),
+        record: None,
+        live: None,
+    }
+}
+
+/// Returns an input stage of a kind.
+pub fn input(stage: &str, kind: &str, cells: Vec<InputCell>) -> Input {
+    Input { stage: stage.to_owned(), kind: kind.to_owned(), cells }
+}
+
+fn coordinates_of(pairs: &[(&str, Scalar)]) -> Coordinates {
+    Coordinates(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+}

@@ -1,0 +1,126 @@
+"""Writes vectors.json: inputs and what SciPy and statsmodels say about them.
+
+Run once, by hand, with the versions named in the file it writes:
+    python3 -m venv env && env/bin/pip install scipy==1.17.1 statsmodels==0.15.0 numpy==2.4.6
+    env/bin/python statistics/oracles/generate.py
+Inputs are fixed lists or drawn from seeded generators; the tests never run this.
+"""
+
+import json
+import pathlib
+
+import numpy as np
+import scipy
+import statsmodels
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+rng = np.random.default_rng(164)
+floats = lambda values: [float(v) for v in values]
+cases = []
+
+
+def case(procedure, expected, **inputs):
+    cases.append({"procedure": procedure, **inputs, "expected": expected})
+
+
+def number(value):
+    value = float(value)
+    return value if np.isfinite(value) else None
+
+
+samples = {
+    "one value": [3.25],
+    "two values": [1.0, 4.0],
+    "constant": [7.5] * 9,
+    "ties": [1, 1, 2, 2, 2, 3, 5, 8, 8],
+    "large offset": floats(1e9 + rng.normal(size=40)),
+    "log-normal": floats(rng.lognormal(3, 1, size=501)),
+    "tiny": floats(rng.normal(0, 1e-12, size=11)),
+}
+for name, values in samples.items():
+    case(
+        "describe",
+        {
+            "mean": number(np.mean(values)),
+            "std": number(np.std(values, ddof=1)) if len(values) > 1 else None,
+            "quantiles": [[p, number(np.quantile(values, p))] for p in (0, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1)],
+        },
+        name=name,
+        a=floats(values),
+    )
+for name in ("two values", "ties", "large offset", "log-normal", "tiny"):
+    a = samples[name]
+    for level in (0.9, 0.95, 0.999):
+        low, high = stats.t.interval(level, len(a) - 1, loc=np.mean(a), scale=stats.sem(a))
+        case("t_interval", [number(low), number(high)], name=name, a=floats(a), level=level)
+
+differences = {
+    "one": [2.0],
+    "small": [0.3, -1.2, 2.2, 0.7, -0.1, 1.9, 4.0],
+    "one side": floats(range(1, 13)),
+    "ties": [1, 1, -1, 2, 2, -3, 4, 4, 5, -2],
+    "zeros": [0, 0, 1.5, -2.5, 3.5, 0.5, -4.5, 6.5, 0],
+    "zeros and ties": [0, 0, 1, -1, 2, 2, -3, 4, 5, 5, 5, 0],
+    "n = 25": floats(rng.normal(0.5, 1, size=25)),
+    "n = 50": floats(rng.normal(0.2, 1, size=50)),
+    "n = 51": floats(rng.normal(0.2, 1, size=51)),
+    "extreme": floats(rng.normal(4, 1, size=400)),
+    "balanced": [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0],
+}
+for name, d in differences.items():
+    for zeros in ("wilcox", "pratt", "zsplit"):
+        for correction in (False, True):
+            r = stats.wilcoxon(d, zero_method=zeros, correction=correction, method="auto")
+            expected = {"statistic": number(r.statistic), "p": number(r.pvalue)}
+            # With zeros and at most 13 values SciPy's "auto" permutes; ours is the normal form.
+            if 0 in d or len(set(map(abs, d))) < len(d):
+                r = stats.wilcoxon(d, zero_method=zeros, correction=correction, method="asymptotic")
+                expected = {"statistic": number(r.statistic), "p": number(r.pvalue)}
+            case("wilcoxon", expected, name=name, a=floats(d), zeros=zeros, correction=correction)
+    moved = [v for v in d if v != 0]
+    case("sign", number(stats.binomtest(sum(v > 0 for v in moved), len(moved)).pvalue), name=name, a=floats(d))
+    if len(d) > 1:
+        r = stats.ttest_1samp(d, 0)
+        case("paired_t", {"t": number(r.statistic), "p": number(r.pvalue)}, name=name, a=floats(d))
+        margin = 0.8
+        lower = stats.ttest_1samp(d, -margin, alternative="greater").pvalue
+        upper = stats.ttest_1samp(d, margin, alternative="less").pvalue
+        case("tost", [number(lower), number(upper)], name=name, a=floats(d), margin=margin)
+
+groups = {
+    "separate": ([1, 2, 3], [4, 5, 6]),
+    "small": (floats(rng.normal(0, 1, 7)), floats(rng.normal(0.5, 2, 9))),
+    "unequal": (floats(rng.normal(0, 1, 5)), floats(rng.normal(0.5, 2, 60))),
+    "ties": ([1, 1, 2, 3, 3, 4], [2, 3, 4, 4, 5, 5, 6]),
+    "large": (floats(rng.normal(0, 1, 120)), floats(rng.normal(0.3, 1, 150))),
+    "extreme": (floats(rng.normal(0, 1, 80)), floats(rng.normal(5, 1, 80))),
+}
+for name, (a, b) in groups.items():
+    a, b = floats(a), floats(b)
+    r = stats.ttest_ind(a, b, equal_var=False)
+    case("welch_t", {"t": number(r.statistic), "df": number(r.df), "p": number(r.pvalue)}, name=name, a=a, b=b)
+    for correction in (False, True):
+        r = stats.mannwhitneyu(a, b, use_continuity=correction, method="auto")
+        case("mann_whitney", {"u": number(r.statistic), "p": number(r.pvalue)}, name=name, a=a, b=b, correction=correction)
+
+families = {
+    "one": [0.03],
+    "v3": [0.000912, 0.000162, 0.000430, 0.652841, 0.000010],
+    "ties": [0.01, 0.01, 0.04, 0.04, 0.5, 1.0],
+    "many": floats(rng.uniform(0, 1, 40) ** 3),
+    "zero and one": [0.0, 1.0, 0.2],
+}
+for name, p in families.items():
+    for method in ("holm", "fdr_bh"):
+        case(method, floats(multipletests(p, method=method)[1]), name=name, a=p)
+
+data = floats(rng.lognormal(0, 0.6, size=25))
+for method in ("percentile", "basic", "bca"):
+    r = stats.bootstrap((data,), np.mean, n_resamples=400_000, method=method, rng=np.random.default_rng(1))
+    case("bootstrap", [number(r.confidence_interval.low), number(r.confidence_interval.high)], name=method, a=data)
+
+path = pathlib.Path(__file__).with_name("vectors.json")
+versions = {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__, "numpy": np.__version__}
+lines = ",\n".join(json.dumps(c) for c in cases)
+path.write_text(f'{{"versions": {json.dumps(versions)},\n"cases": [\n{lines}\n]}}\n')
