@@ -4,6 +4,8 @@
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
 pub mod experiment;
+pub mod lease;
+pub mod process;
 pub mod stage;
 
 pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};

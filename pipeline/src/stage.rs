@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use artifacts::{Digest, Scalar, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::lease::Leases;
+
 /// A JSON value: settings, canonical parameters, descriptors.
 pub type Json = serde_json::Value;
 
@@ -447,6 +449,8 @@ pub struct Job<'a> {
     pub scratch: &'a Path,
     /// Cancellation, time limit, progress.
     pub control: &'a Control,
+    /// Where a kind that starts a process registers it, so that no crash leaves it behind.
+    pub leases: &'a Leases,
     /// The study, for kinds that [see it](StageKind::sees_study).
     pub study: Option<&'a Study>,
 }

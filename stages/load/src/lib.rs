@@ -1,1 +1,50 @@
 //! The load stage: the load generator.
+//!
+//! Settings become a plan of requests, rendered to bytes and scheduled before the clock starts
+//! (`settings`, `workload`, `prompts`, `arrival`, `api`). The measuring thread sends and stamps
+//! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
+//! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
+//! stage kind. [`reference`] is a server of known timing and known faults to test against.
+
+mod api;
+mod arrival;
+mod interpret;
+mod kind;
+mod measure;
+mod prompts;
+mod random;
+pub mod reference;
+mod rows;
+mod run;
+mod scrape;
+mod settings;
+mod span;
+mod sse;
+mod summary;
+mod wire;
+mod workload;
+
+pub use api::{Api, Delivery};
+pub use arrival::{Arrival, ClosedLoop, Gamma, Rate};
+pub use kind::Load;
+pub use prompts::{Prompt, PromptError, PromptSet};
+pub use random::Origin;
+pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
+pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
+pub use scrape::{MetricRow, metrics_table};
+pub use settings::{Settings, Timeouts, WorkloadChoice};
+pub use span::Span;
+pub use summary::{Distribution, Slo, Summary, quantile, summarize};
+pub use workload::{
+    Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
+};
+
+/// Returns the workload definitions shipped with the binary.
+pub fn shipped() -> Vec<pipeline::stage::Shipped> {
+    workload::shipped()
+}
+
+/// Returns the schema of one definition of each collection this kind reads.
+pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
+    vec![("workloads", schemars::schema_for!(Workload))]
+}

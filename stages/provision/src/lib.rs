@@ -1,1 +1,18 @@
 //! The provision stage: host probes, engines and weights.
+//!
+//! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity;
+//! nothing ephemeral) and `host` (identity and observations of this run; it differs on every
+//! run and must not enter a key). While it is alive: where the program and the weights lie.
+
+mod environment;
+mod fetch;
+mod machine;
+mod prepare;
+mod probe;
+mod requirements;
+mod stage;
+mod unpack;
+
+pub use machine::{Gpu, Machine};
+pub use requirements::{Unmet, unmet};
+pub use stage::{Provision, Settings};

@@ -1,0 +1,77 @@
+//! What can go wrong with a store.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Digest;
+
+/// The store cannot do what it was asked; names the object or path.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The file system refused (the machine's fault, or the disk is full).
+    Io(PathBuf, io::Error),
+    /// No object of this digest is in the store.
+    Missing(Digest),
+    /// The object's bytes are not those its name says.
+    Damaged(Digest, PathBuf),
+    /// The object is named as a record and is none.
+    NotARecord(Digest),
+    /// There is no store at this path.
+    NoStore(PathBuf),
+    /// The index refused; it is derived data, so deleting it and rebuilding is always safe.
+    Index(PathBuf, rusqlite::Error),
+    /// The index was written by another version of this program.
+    IndexVersion(PathBuf, i64),
+    /// Another process kept this lock for longer than the time given.
+    Busy(PathBuf),
+}
+
+impl StoreError {
+    /// Returns a closure that wraps an I/O error with the path it happened at.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io(path.to_owned(), error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Missing(digest) => write!(f, "object {digest} is not in the store"),
+            Self::Damaged(digest, path) => {
+                write!(f, "object {digest} is damaged: the bytes of {} have another digest", path.display())
+            }
+            Self::NotARecord(digest) => {
+                write!(f, "object {digest} is named as a record, and cannot be read as one")
+            }
+            Self::NoStore(path) => {
+                write!(f, "{} holds no store: there is no `objects` folder in it", path.display())
+            }
+            Self::Index(path, error) => write!(
+                f,
+                "the store's index {} refused: {error} (it is derived data: delete it and it is rebuilt)",
+                path.display()
+            ),
+            Self::IndexVersion(path, version) => write!(
+                f,
+                "the store's index {} has version {version}, unknown to this program \
+                 (it is derived data: delete it and it is rebuilt)",
+                path.display()
+            ),
+            Self::Busy(path) => {
+                write!(f, "another process holds {}: wait for it to end and try again", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::Index(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}

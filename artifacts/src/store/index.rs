@@ -1,0 +1,390 @@
+//! The index: what was executed and which objects are durable, in SQLite.
+//!
+//! | table | columns | meaning |
+//! |---|---|---|
+//! | `objects` | digest, bytes | an object that is durable |
+//! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
+//! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
+//! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
+//!
+//! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
+//! ten thousand lookups in a row read each page about once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use super::StoreError;
+use super::commit::sync_path;
+use crate::{ActionKey, Digest};
+
+/// One executed cell as the index keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commit {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The stage's name.
+    pub stage: String,
+    /// The cell's coordinates as text, one spelling per cell.
+    pub coordinates: String,
+    /// The action key.
+    pub key: ActionKey,
+    /// The record's digest.
+    pub record: Digest,
+    /// The outputs, the evidence and the record: all that must be there with it.
+    pub objects: Vec<Digest>,
+    /// The cell's status word.
+    pub status: String,
+    /// Whether the result may be reused under its key; failures never.
+    pub cacheable: bool,
+    /// How long the execution took, in seconds.
+    pub seconds: f64,
+    /// A summary of the outputs, handed back by lookups so that a plan reads no records; its
+    /// form is the caller's.
+    pub outputs: String,
+}
+
+/// A reusable result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// The record's digest.
+    pub record: Digest,
+    /// The summary of the outputs given with the commit.
+    pub outputs: String,
+}
+
+/// An executed cell of the past.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryLine {
+    /// The order of execution: higher is newer.
+    pub seq: i64,
+    /// The cell's coordinates as text.
+    pub coordinates: String,
+    /// The action key.
+    pub key: ActionKey,
+    /// The record's digest.
+    pub record: Digest,
+    /// The cell's status word.
+    pub status: String,
+    /// Whether the result may be reused under its key.
+    pub cacheable: bool,
+    /// How long the execution took, in seconds.
+    pub seconds: f64,
+}
+
+/// Raised when the tables change; another version is refused, since deleting it is safe.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE objects(digest BLOB PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID, STRICT;
+    CREATE TABLE history(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, record BLOB NOT NULL,
+        cacheable INTEGER NOT NULL, outputs TEXT NOT NULL, status TEXT NOT NULL, seconds REAL NOT NULL,
+        experiment TEXT NOT NULL, stage TEXT NOT NULL, coordinates TEXT NOT NULL) STRICT;
+    CREATE INDEX history_key ON history(key, cacheable);
+    CREATE UNIQUE INDEX history_record ON history(record, experiment, stage, coordinates);
+    CREATE INDEX history_stage ON history(experiment, stage);
+    CREATE INDEX history_cell ON history(experiment, stage, coordinates);
+    CREATE TABLE uses(object BLOB NOT NULL, record BLOB NOT NULL, PRIMARY KEY(object, record)) WITHOUT ROWID, STRICT;
+    CREATE INDEX uses_record ON uses(record);
+    CREATE TABLE state(complete INTEGER NOT NULL) STRICT;
+";
+
+/// The connection and where it leads.
+#[derive(Debug)]
+pub(super) struct Index {
+    pub(super) path: PathBuf,
+    pub(super) connection: Connection,
+}
+
+impl Index {
+    pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
+        let path = root.join("index.sqlite");
+        let connection = connect(&path).map_err(|e| StoreError::Index(path.clone(), e))?;
+        let mut index = Self { path, connection };
+        if index.version()? == 0 {
+            let knows_all = holds_nothing(&root.join("objects"))?;
+            index.create(knows_all)?;
+            sync_path(root)?;
+        }
+        match index.version()? {
+            VERSION => Ok(index),
+            other => Err(StoreError::IndexVersion(index.path, other)),
+        }
+    }
+
+    fn version(&self) -> Result<i64, StoreError> {
+        let query = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0));
+        query.map_err(|e| self.error(e))
+    }
+
+    /// Makes the tables, unless another process was faster.
+    fn create(&mut self, complete: bool) -> Result<(), StoreError> {
+        self.transaction(|connection| {
+            if connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? == 0 {
+                connection.execute_batch(TABLES)?;
+                connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
+                connection.pragma_update(None, "user_version", VERSION)?;
+            }
+            Ok(())
+        })
+    }
+
+    pub(super) fn error(&self, error: rusqlite::Error) -> StoreError {
+        StoreError::Index(self.path.clone(), error)
+    }
+
+    /// Runs `work` in one immediate transaction: all of it or nothing.
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        immediate(&mut self.connection, work).map_err(|e| StoreError::Index(self.path.clone(), e))
+    }
+
+    /// Returns the size of a durable object in bytes, `None` if it is not known durable.
+    pub(super) fn size_of(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        let query = || {
+            let mut statement =
+                self.connection.prepare_cached("SELECT bytes FROM objects WHERE digest = ?1")?;
+            statement.query_row([digest.as_bytes()], |row| row.get::<_, i64>(0)).optional()
+        };
+        Ok(query().map_err(|e| self.error(e))?.and_then(|bytes| u64::try_from(bytes).ok()))
+    }
+
+    pub(super) fn record_for(&self, key: &ActionKey) -> Result<Option<Cached>, StoreError> {
+        newest(&self.connection, key).map_err(|e| self.error(e))
+    }
+
+    pub(super) fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
+        all_newest_first(&self.connection, key).map_err(|e| self.error(e))
+    }
+
+    pub(super) fn history(
+        &self,
+        experiment: &str,
+        stage: &str,
+        coordinates: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HistoryLine>, StoreError> {
+        let columns = "SELECT seq, coordinates, key, record, status, cacheable, seconds FROM history";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let query = || match coordinates {
+            Some(coordinates) => {
+                let text = format!(
+                    "{columns} WHERE experiment = ?1 AND stage = ?2 AND coordinates = ?3 ORDER BY seq DESC LIMIT ?4"
+                );
+                let mut statement = self.connection.prepare_cached(&text)?;
+                statement
+                    .query_map(params![experiment, stage, coordinates, limit], line)?
+                    .collect::<rusqlite::Result<_>>()
+            }
+            None => {
+                let text =
+                    format!("{columns} WHERE experiment = ?1 AND stage = ?2 ORDER BY seq DESC LIMIT ?3");
+                let mut statement = self.connection.prepare_cached(&text)?;
+                statement.query_map(params![experiment, stage, limit], line)?.collect::<rusqlite::Result<_>>()
+            }
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Enters durable objects and executed cells.
+    pub(super) fn write(
+        &mut self,
+        objects: &BTreeMap<Digest, u64>,
+        commits: &[Commit],
+    ) -> Result<(), StoreError> {
+        if objects.is_empty() && commits.is_empty() {
+            return Ok(());
+        }
+        self.transaction(|connection| {
+            enter_objects(connection, objects)?;
+            commits.iter().try_for_each(|commit| enter(connection, commit, None))
+        })
+    }
+
+    /// Enters what a rebuild found, oldest record first, as older than all that is in the
+    /// index already; what is there stays.
+    pub(super) fn write_older(
+        &mut self,
+        objects: &BTreeMap<Digest, u64>,
+        commits: &[&Commit],
+    ) -> Result<(), StoreError> {
+        self.transaction(|connection| {
+            enter_objects(connection, objects)?;
+            let oldest: Option<i64> =
+                connection.query_row("SELECT min(seq) FROM history", [], |row| row.get(0))?;
+            let count = i64::try_from(commits.len()).unwrap_or(i64::MAX);
+            let first = oldest.map_or(1, |seq| seq.saturating_sub(count));
+            for (seq, commit) in (first..).zip(commits) {
+                enter(connection, commit, Some(seq))?;
+            }
+            connection.execute("UPDATE state SET complete = 1", [])?;
+            Ok(())
+        })
+    }
+
+    /// Returns whether the index knows every record: false after it was lost.
+    pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
+        let query = self.connection.query_row("SELECT complete FROM state", [], |row| row.get(0));
+        query.map_err(|e| self.error(e))
+    }
+
+    /// Returns every record of the history.
+    pub(super) fn records(&self) -> Result<BTreeSet<Digest>, StoreError> {
+        let query = || {
+            let mut statement = self.connection.prepare_cached("SELECT DISTINCT record FROM history")?;
+            statement.query_map([], |row| digest(row, 0))?.collect::<rusqlite::Result<_>>()
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Returns the records that name any of these objects as theirs.
+    pub(super) fn records_naming(&self, objects: &[Digest]) -> Result<BTreeSet<Digest>, StoreError> {
+        records_naming(&self.connection, objects).map_err(|e| self.error(e))
+    }
+
+    /// Removes every row that names one of these objects, or a record that does; returns the
+    /// number of records.
+    pub(super) fn forget(&mut self, objects: &[Digest]) -> Result<u64, StoreError> {
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        self.transaction(|connection| {
+            let records = records_naming(connection, objects)?;
+            records.iter().try_for_each(|record| forget_record(connection, record))?;
+            for object in objects {
+                forget_record(connection, object)?;
+                let mut statement = connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
+                statement.execute([object.as_bytes()])?;
+            }
+            Ok(records.len() as u64)
+        })
+    }
+
+    /// Removes the rows that name these records.
+    pub(super) fn retire(&mut self, records: &[Digest]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.transaction(|connection| records.iter().try_for_each(|record| forget_record(connection, record)))
+    }
+}
+
+fn immediate<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let value = work(&transaction)?;
+    transaction.commit()?;
+    Ok(value)
+}
+
+/// Opens a connection with the store's settings.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(30))?;
+    // Else a cached statement is planned anew at each execution, in case the values of its
+    // parameters favour another index: five times the cost of the lookup itself.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// Returns the newest cacheable result of a key.
+pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Option<Cached>> {
+    let text =
+        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
+    connection.prepare_cached(text)?.query_row([key.0.as_bytes()], cached).optional()
+}
+
+/// Returns all cacheable results of a key, newest first.
+pub(super) fn all_newest_first(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Vec<Cached>> {
+    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+    connection.prepare_cached(text)?.query_map([key.0.as_bytes()], cached)?.collect()
+}
+
+fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {
+    Ok(Cached { record: digest(row, 0)?, outputs: row.get(1)? })
+}
+
+fn line(row: &Row<'_>) -> rusqlite::Result<HistoryLine> {
+    Ok(HistoryLine {
+        seq: row.get(0)?,
+        coordinates: row.get(1)?,
+        key: ActionKey(digest(row, 2)?),
+        record: digest(row, 3)?,
+        status: row.get(4)?,
+        cacheable: row.get(5)?,
+        seconds: row.get(6)?,
+    })
+}
+
+/// Returns the digest in a column of a row.
+pub(super) fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
+    row.get(column).map(Digest::from_bytes)
+}
+
+fn records_naming(connection: &Connection, objects: &[Digest]) -> rusqlite::Result<BTreeSet<Digest>> {
+    let mut statement = connection.prepare_cached("SELECT record FROM uses WHERE object = ?1")?;
+    let mut records = BTreeSet::new();
+    for object in objects {
+        for record in statement.query_map([object.as_bytes()], |row| digest(row, 0))? {
+            records.insert(record?);
+        }
+    }
+    Ok(records)
+}
+
+fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
+    for (digest, bytes) in objects {
+        let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+        statement.execute(params![digest.as_bytes(), bytes])?;
+    }
+    Ok(())
+}
+
+/// Enters an executed cell, as the newest unless `seq` says otherwise.
+fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
+    let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
+    let text = "INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let new = connection.prepare_cached(text)?.execute(params![
+        seq,
+        key,
+        record,
+        commit.cacheable,
+        commit.outputs,
+        commit.status,
+        commit.seconds,
+        commit.experiment,
+        commit.stage,
+        commit.coordinates,
+    ])?;
+    if new == 0 {
+        return Ok(());
+    }
+    let mut uses = connection.prepare_cached("INSERT OR IGNORE INTO uses VALUES(?1, ?2)")?;
+    for object in commit.objects.iter().chain([&commit.record]) {
+        uses.execute(params![object.as_bytes(), record])?;
+    }
+    Ok(())
+}
+
+/// Removes the rows that name a record.
+pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlite::Result<()> {
+    for text in ["DELETE FROM history WHERE record = ?1", "DELETE FROM uses WHERE record = ?1"] {
+        connection.prepare_cached(text)?.execute([record.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Returns whether there is no object folder yet.
+fn holds_nothing(objects: &Path) -> Result<bool, StoreError> {
+    Ok(std::fs::read_dir(objects).map_err(StoreError::io(objects))?.next().is_none())
+}

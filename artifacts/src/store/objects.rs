@@ -1,0 +1,304 @@
+//! Objects: bytes into files and back, checked.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+
+use super::index::Index;
+use super::{HistoryLine, StoreError};
+use crate::{ActionKey, Digest};
+
+/// A store of immutable objects under one directory; safe to share between threads and, each
+/// with its own `Store`, between processes.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) root: PathBuf,
+    pub(super) index: Mutex<Index>,
+    /// Objects of this process that are in place but not yet durable, with their sizes in bytes.
+    pub(super) pending: Mutex<BTreeMap<Digest, u64>>,
+    /// One commit at a time: the second finds the work of the first done.
+    pub(super) turn: Mutex<()>,
+}
+
+/// Locks; what the store guards with a mutex is whole after a panic too.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store {
+    /// Opens the store under `root`, creating it if needed.
+    ///
+    /// # Errors
+    /// If the folders cannot be made or the index cannot be opened.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        for folder in ["objects", "tmp"] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        }
+        Self::open_existing(root)
+    }
+
+    /// Opens the store under `root`.
+    ///
+    /// # Errors
+    /// If there is none, or the index cannot be opened.
+    pub fn open_existing(root: &Path) -> Result<Self, StoreError> {
+        if !root.join("objects").is_dir() {
+            return Err(StoreError::NoStore(root.to_owned()));
+        }
+        let temporary = root.join("tmp");
+        fs::create_dir_all(&temporary).map_err(StoreError::io(&temporary))?;
+        let index = Index::open(root)?;
+        Ok(Self {
+            root: root.to_owned(),
+            index: Mutex::new(index),
+            pending: Mutex::default(),
+            turn: Mutex::default(),
+        })
+    }
+
+    /// Returns the store's directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns where the object of this digest lies, whether or not it is there.
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.hex();
+        self.root.join("objects").join(&hex[..2]).join(&hex[2..])
+    }
+
+    /// Returns whether the object is there (its bytes are not checked).
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
+    /// Returns the size of an object in bytes, `None` if it is not there.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        size_of(&self.path(digest))
+    }
+
+    /// Keeps bytes and returns their digest. They are durable after the next [`Store::commit`].
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = hash_bytes(bytes);
+        let size = bytes.len() as u64;
+        if !self.is_kept(&digest, size)? {
+            let mut file = self.temporary()?;
+            file.write_all(bytes).map_err(StoreError::io(file.path()))?;
+            let path = self.place_for(&digest)?;
+            file.persist(&path).map_err(|e| StoreError::Io(path, e.error))?;
+            self.add_pending(digest, size);
+        }
+        Ok(digest)
+    }
+
+    /// Moves a file into the store and returns the digest of its bytes: renamed if it lies on
+    /// the same file system and is a regular file with one name, else copied and removed.
+    ///
+    /// The caller gives the file up: nobody may write to it any more.
+    ///
+    /// # Errors
+    /// If the file cannot be read or moved.
+    pub fn put_file(&self, source: &Path) -> Result<Digest, StoreError> {
+        let at_source = |e| StoreError::Io(source.to_owned(), e);
+        let metadata = fs::symlink_metadata(source).map_err(at_source)?;
+        if metadata.is_file() && metadata.nlink() == 1 {
+            let (digest, size) = hash_file(source)?;
+            if self.is_kept(&digest, size)? {
+                fs::remove_file(source).map_err(at_source)?;
+                return Ok(digest);
+            }
+            if touch(source).is_ok() {
+                let path = self.place_for(&digest)?;
+                fs::set_permissions(source, Permissions::from_mode(0o444)).map_err(at_source)?;
+                match fs::rename(source, &path) {
+                    Ok(()) => {
+                        self.add_pending(digest, size);
+                        return Ok(digest);
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {}
+                    Err(e) => return Err(StoreError::Io(path, e)),
+                }
+            }
+        }
+        self.copy_in(source)
+    }
+
+    /// Copies first and hashes the copy: what is named is what is kept, whatever happens to
+    /// the source meanwhile.
+    fn copy_in(&self, source: &Path) -> Result<Digest, StoreError> {
+        let at_source = |e| StoreError::Io(source.to_owned(), e);
+        let mut copy = self.temporary()?;
+        let mut original = File::open(source).map_err(at_source)?;
+        io::copy(&mut original, copy.as_file_mut()).map_err(StoreError::io(copy.path()))?;
+        let (digest, size) = hash_file(copy.path())?;
+        if !self.is_kept(&digest, size)? {
+            let path = self.place_for(&digest)?;
+            copy.persist(&path).map_err(|e| StoreError::Io(path, e.error))?;
+            self.add_pending(digest, size);
+        }
+        fs::remove_file(source).map_err(at_source)?;
+        Ok(digest)
+    }
+
+    /// Returns the bytes of an object, checked against its name.
+    ///
+    /// # Errors
+    /// If the object is missing or damaged, or the file system refuses.
+    pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        let path = self.path(digest);
+        let bytes = fs::read(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => StoreError::Missing(*digest),
+            _ => StoreError::Io(path.clone(), e),
+        })?;
+        if hash_bytes(&bytes) != *digest {
+            return Err(StoreError::Damaged(*digest, path));
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the newest cacheable result of a key.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn record_for(&self, key: &ActionKey) -> Result<Option<super::Cached>, StoreError> {
+        lock(&self.index).record_for(key)
+    }
+
+    /// Returns all cacheable results of a key, newest first.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn records_for(&self, key: &ActionKey) -> Result<Vec<super::Cached>, StoreError> {
+        lock(&self.index).records_for(key)
+    }
+
+    /// Returns what was executed for a stage (at given coordinates, or at any), newest first,
+    /// failures included; at most `limit` lines.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn history(
+        &self,
+        experiment: &str,
+        stage: &str,
+        coordinates: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HistoryLine>, StoreError> {
+        lock(&self.index).history(experiment, stage, coordinates, limit)
+    }
+
+    /// Returns every record the index names, failures included.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn records(&self) -> Result<Vec<Digest>, StoreError> {
+        Ok(lock(&self.index).records()?.into_iter().collect())
+    }
+
+    /// Removes the rows that name a record, so that it is never a cache hit again. The
+    /// record itself stays until `gc`.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn retire(&self, record: &Digest) -> Result<(), StoreError> {
+        lock(&self.index).retire(&[*record])
+    }
+
+    /// Returns whether the object is in place and to be trusted; what is neither pending here
+    /// nor durable in the index is hashed first, and replaced by the caller if damaged.
+    ///
+    /// Touches the file before looking: `gc` spares what was touched since it marked.
+    fn is_kept(&self, digest: &Digest, size: u64) -> Result<bool, StoreError> {
+        let path = self.path(digest);
+        // A file that is missing, or that another user owns, is written anew.
+        if touch(&path).is_err() || size_of(&path)? != Some(size) {
+            return Ok(false);
+        }
+        if lock(&self.pending).contains_key(digest) || lock(&self.index).size_of(digest)? == Some(size) {
+            return Ok(true);
+        }
+        if hash_file(&path)?.0 != *digest {
+            return Ok(false);
+        }
+        self.add_pending(*digest, size);
+        Ok(true)
+    }
+
+    fn add_pending(&self, digest: Digest, size: u64) {
+        lock(&self.pending).insert(digest, size);
+    }
+
+    fn temporary(&self) -> Result<tempfile::NamedTempFile, StoreError> {
+        let folder = self.root.join("tmp");
+        tempfile::Builder::new()
+            .prefix("put-")
+            .permissions(Permissions::from_mode(0o444))
+            .tempfile_in(&folder)
+            .map_err(StoreError::io(&folder))
+    }
+
+    /// Returns where the object will lie, its folder made.
+    fn place_for(&self, digest: &Digest) -> Result<PathBuf, StoreError> {
+        let path = self.path(digest);
+        let folder = path.parent().expect("an object lies in a folder");
+        match fs::create_dir(folder) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::Io(folder.to_owned(), e)),
+            _ => Ok(path),
+        }
+    }
+}
+
+/// Returns a regular file's size in bytes, `None` if there is no file.
+pub(super) fn size_of(path: &Path) -> Result<Option<u64>, StoreError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
+        Ok(_) => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::Io(path.to_owned(), e)),
+    }
+}
+
+/// From this size on (bytes), hashing is spread over the cores.
+const LARGE: usize = 1 << 17;
+
+/// Returns the digest of bytes in memory, on all cores if they are many.
+pub(super) fn hash_bytes(bytes: &[u8]) -> Digest {
+    if bytes.len() < LARGE {
+        return Digest::of(bytes);
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_rayon(bytes);
+    Digest::from_bytes(*hasher.finalize().as_bytes())
+}
+
+/// Returns the digest and size of a file: mapped and hashed on all cores if it is large.
+pub(super) fn hash_file(path: &Path) -> Result<(Digest, u64), StoreError> {
+    let size = fs::metadata(path).map_err(StoreError::io(path))?.len();
+    if size < LARGE as u64 {
+        let bytes = fs::read(path).map_err(StoreError::io(path))?;
+        return Ok((Digest::of(&bytes), bytes.len() as u64));
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_mmap_rayon(path).map_err(StoreError::io(path))?;
+    Ok((Digest::from_bytes(*hasher.finalize().as_bytes()), hasher.count()))
+}
+
+/// Sets a file's modification time to now.
+fn touch(path: &Path) -> io::Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What the types cannot say about a definition: its parts must agree with one another.
+
+use pipeline::{Json, Problem};
+
+use crate::engine::{Engine, Program};
+use crate::model::{Model, Weights};
+use crate::package::Package;
+use crate::settings::{SettingType, nearest};
+
+impl Engine {
+    /// Reads a definition, with all its inner contradictions.
+    ///
+    /// # Errors
+    /// The first wrong type or unknown key, or every contradiction.
+    pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
+        let engine: Self =
+            serde_json::from_value(definition.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let problems = engine.problems();
+        if problems.is_empty() { Ok(engine) } else { Err(problems) }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, setting) in &self.settings {
+            let at = |key: &str, message: String| Problem::at(&["settings", name, key], message);
+            if let Err(phrase) = setting.check(&setting.default) {
+                problems.push(at("default", format!("the default of `{name}` {phrase}")));
+            }
+            let boolean = setting.kind == SettingType::Boolean;
+            if boolean && !setting.flags.is_empty() {
+                problems.push(
+                    at("flags", format!("`{name}` is boolean and has `flags`"))
+                        .hint("a boolean has `when-true` and `when-false`"),
+                );
+            }
+            if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
+                problems
+                    .push(at("when-true", format!("the boolean `{name}` becomes no argument either way")));
+            }
+            if !boolean && !setting.flags.iter().any(|f| f.contains("{}")) {
+                problems.push(
+                    at("flags", format!("the flags of `{name}` nowhere hold its value"))
+                        .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
+                );
+            }
+        }
+        for (name, limit) in &self.limits {
+            for (key, setting) in [("setting", &limit.setting), ("divided-by", &limit.divided_by)] {
+                if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s)) {
+                    let problem =
+                        Problem::at(&["limits", name, key], format!("there is no setting `{setting}`"));
+                    let near = nearest(setting, self.settings.keys().map(String::as_str));
+                    problems.push(match near {
+                        Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                        None => problem,
+                    });
+                }
+            }
+            if !limit.pointer.starts_with('/') {
+                let message = format!("`{}` is no JSON pointer", limit.pointer);
+                problems.push(Problem::at(&["limits", name, "pointer"], message).hint("it begins with `/`"));
+            }
+        }
+        problems.extend(self.launch_problems());
+        problems.extend(self.packages.iter().flat_map(package_problems));
+        problems
+    }
+
+    fn launch_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut add = |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
+        match &self.launch.program {
+            Program::Packaged(path) => {
+                if self.packages.is_empty() {
+                    add("program", "a packaged program needs `packages`");
+                }
+                if !is_inside(path) {
+                    add("program", "the path of a packaged program must stay inside the packages");
+                }
+            }
+            Program::Python(_) | Program::Installed(_) => {}
+            Program::Running(url) => {
+                if !url.starts_with("http://") {
+                    add("program", "a running server needs an `http://` URL");
+                }
+                if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
+                    add(
+                        "program",
+                        "a running server takes neither arguments nor settings: we do not start it",
+                    );
+                }
+                return problems;
+            }
+        }
+        if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
+            add("arguments", "the arguments nowhere hold `{port}`, so the server could not be found");
+        }
+        if self.endpoints.models.is_none() {
+            problems.push(Problem::at(
+                &["endpoints", "models"],
+                "a model list is needed to prove that the server is the one we started",
+            ));
+        }
+        problems
+    }
+}
+
+impl Model {
+    /// Reads a definition, with all its inner contradictions.
+    ///
+    /// # Errors
+    /// The first wrong type or unknown key, or every contradiction.
+    pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
+        let model: Self =
+            serde_json::from_value(definition.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let mut problems = Vec::new();
+        match &model.weights {
+            Weights::Packaged(weights) => {
+                problems.extend(package_problems(&weights.package));
+                if !is_inside(&weights.path) {
+                    let message = "the path of the weights must stay inside the package";
+                    problems.push(Problem::at(&["weights", "packaged", "path"], message));
+                }
+            }
+            Weights::Local(weights) => {
+                if !weights.path.starts_with('/') {
+                    let message = "the path of the weights must be absolute";
+                    problems.push(Problem::at(&["weights", "local", "path"], message));
+                }
+            }
+            Weights::Named(_) => {}
+        }
+        if problems.is_empty() { Ok(model) } else { Err(problems) }
+    }
+}
+
+/// Returns whether a relative path has only plain parts.
+fn is_inside(path: &str) -> bool {
+    let parts = std::path::Path::new(path).components();
+    !path.is_empty() && parts.into_iter().all(|p| matches!(p, std::path::Component::Normal(_)))
+}
+
+fn package_problems(package: &Package) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if package.files.is_empty() {
+        let message = format!("the package `{}` has no `files`: it would not be pinned", package.name);
+        problems.push(Problem::at(&["packages"], message));
+    }
+    // Name and version become a line of a requirements file: nothing else may slip into it.
+    let plain = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b))
+    };
+    if !plain(&package.name) || package.name.starts_with('-') || !plain(&package.version) {
+        let message = format!("`{}=={}` is no package name and version", package.name, package.version);
+        problems.push(Problem::at(&["packages"], message));
+    }
+    problems
+}

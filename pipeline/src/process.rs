@@ -1,0 +1,326 @@
+//! Child processes that cannot outlive us: own session and process group, killed by the
+//! kernel when we die, stopped with everything they started.
+//!
+//! Setting that up between fork and exec would need `unsafe`; instead the binary executes
+//! itself with a hidden subcommand (`benchtrail __exec OWNER -- program arguments…`), which
+//! makes the settings on itself and then becomes the program. `src/main.rs` only forwards to
+//! [`exec_child`].
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+/// The hidden subcommand's name.
+pub const EXEC_COMMAND: &str = "__exec";
+
+/// How often a stopping process is looked at.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A process named so that a later process with the same number is not mistaken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The process number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_time: u64,
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The process and when it started.
+    pub id: ProcessId,
+    /// The state letter; `Z` and `X` are dead.
+    pub state: char,
+    /// The process group.
+    pub pgid: u32,
+    /// The session.
+    pub session: u32,
+}
+
+impl ProcessId {
+    /// Returns this process.
+    ///
+    /// # Errors
+    /// If `/proc` is not readable.
+    pub fn own() -> io::Result<Self> {
+        let pid = std::process::id();
+        Ok(stat(pid)?.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat does not exist")))?.id)
+    }
+
+    /// Returns whether this very process still runs.
+    ///
+    /// # Errors
+    /// If `/proc` is not readable.
+    pub fn is_alive(self) -> io::Result<bool> {
+        Ok(stat(self.pid)?.is_some_and(|s| s.id == self && s.is_running()))
+    }
+}
+
+impl ProcessStat {
+    /// Returns whether the process still executes (is neither a zombie nor dead).
+    pub fn is_running(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
+
+    fn parse(pid: u32, text: &str) -> Option<Self> {
+        // The second field is the name in parentheses, which may itself hold any character.
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            id: ProcessId { pid, start_time: fields.get(19)?.parse().ok()? },
+            state: fields.first()?.chars().next()?,
+            pgid: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
+        })
+    }
+}
+
+/// Returns what the kernel says of a process, or `None` if there is none of this number.
+///
+/// # Errors
+/// If `/proc` is not readable or says something unexpected.
+pub fn stat(pid: u32) -> io::Result<Option<ProcessStat>> {
+    let path = format!("/proc/{pid}/stat");
+    match fs::read_to_string(&path) {
+        Ok(text) => ProcessStat::parse(pid, &text)
+            .map(Some)
+            .ok_or_else(|| io::Error::other(format!("{path} has an unexpected form: {text:?}"))),
+        // A process that ends while its file is read gives ESRCH.
+        Err(e) if e.kind() == io::ErrorKind::NotFound || is_esrch(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn is_esrch(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// Returns the running processes of a process group (zombies are not running).
+///
+/// # Errors
+/// If `/proc` is not readable.
+pub fn group_members(pgid: u32) -> io::Result<Vec<ProcessStat>> {
+    let mut members = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+        if let Some(s) = stat(pid)?
+            && s.pgid == pgid
+            && s.is_running()
+        {
+            members.push(s);
+        }
+    }
+    Ok(members)
+}
+
+fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
+    // Group 0 would be our own, group 1 everything.
+    let group = i32::try_from(pgid).ok().filter(|p| *p > 1).and_then(Pid::from_raw);
+    let group = group.ok_or_else(|| io::Error::other(format!("{pgid} is no process group to signal")))?;
+    match rustix::process::kill_process_group(group, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Stops a whole process group: SIGTERM, then after `grace` SIGKILL, and returns when no
+/// member runs any more. Our own children must be reaped by their owner; see [`stop`].
+///
+/// # Errors
+/// If the group may not be signalled, or still runs 10 s after SIGKILL.
+pub fn kill_group(pgid: u32, grace: Duration) -> io::Result<()> {
+    signal_group(pgid, Signal::TERM)?;
+    if wait_until_empty(pgid, grace)? {
+        return Ok(());
+    }
+    signal_group(pgid, Signal::KILL)?;
+    if wait_until_empty(pgid, Duration::from_secs(10))? {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("process group {pgid} survives SIGKILL")))
+}
+
+fn wait_until_empty(pgid: u32, limit: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if group_members(pgid)?.is_empty() {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Stops a child made by a [`Spawner`] with its whole process group, and reaps it.
+///
+/// # Errors
+/// As [`kill_group`].
+pub fn stop(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
+    // The child's number names the group even after the child itself was reaped, as long as
+    // another member is alive; without members there is nobody to hit.
+    if child.try_wait()?.is_none() || !group_members(child.id())?.is_empty() {
+        kill_group(child.id(), grace)?;
+    }
+    child.wait()
+}
+
+/// Starts programs whose life is bound to ours.
+///
+/// The kernel's parent-death signal fires when the *thread* that made a child ends, so all
+/// children are made by one thread that lives as long as the spawner: keep the spawner for as
+/// long as its children are wanted; dropping it kills them.
+pub struct Spawner {
+    exe: PathBuf,
+    requests: Option<Mutex<Sender<Request>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Request {
+    command: Command,
+    reply: Sender<io::Result<Child>>,
+}
+
+impl Spawner {
+    /// Makes a spawner that goes through `exe`, a binary which forwards [`EXEC_COMMAND`] to
+    /// [`exec_child`]: normally [`std::env::current_exe`].
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn new(exe: PathBuf) -> io::Result<Self> {
+        let (requests, inbox): (Sender<Request>, Receiver<Request>) = channel();
+        let thread = std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
+            for mut request in inbox {
+                // A requester that went away leaves a child nobody owns; it is not kept.
+                if let Err(unclaimed) = request.reply.send(request.command.spawn())
+                    && let Ok(mut child) = unclaimed.0
+                {
+                    let _ = stop(&mut child, Duration::ZERO);
+                }
+            }
+        })?;
+        Ok(Self { exe, requests: Some(Mutex::new(requests)), thread: Some(thread) })
+    }
+
+    /// Returns a command that will become `program`: add arguments, environment, directory
+    /// and standard streams, then hand it to [`Spawner::spawn`]. A program that cannot be
+    /// executed ends with code 127 and says why on its standard error.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(&self.exe);
+        command.arg(EXEC_COMMAND).arg(std::process::id().to_string()).arg("--").arg(program);
+        command
+    }
+
+    /// Starts a command made by [`Spawner::command`]. The child's number is also the number
+    /// of its process group and session. Stop it with [`stop`].
+    ///
+    /// # Errors
+    /// If the process cannot be made.
+    pub fn spawn(&self, command: Command) -> io::Result<Child> {
+        let (reply, answer) = channel();
+        let gone = || io::Error::other("the spawner thread has ended");
+        let requests = self.requests.as_ref().ok_or_else(gone)?;
+        requests.lock().map_err(|_| gone())?.send(Request { command, reply }).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The hidden subcommand could not become the program; exit with code 127.
+#[derive(Debug)]
+pub enum ExecError {
+    /// The arguments are not `OWNER -- program arguments…`.
+    Usage,
+    /// The process that asked for this one is gone already.
+    Orphaned,
+    /// The kernel refused the session or the death signal.
+    Setup(io::Error),
+    /// The program cannot be executed.
+    Exec(OsString, io::Error),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage => write!(f, "usage: {EXEC_COMMAND} OWNER -- PROGRAM [ARGUMENT…]"),
+            Self::Orphaned => f.write_str("the process that asked for this program has ended"),
+            Self::Setup(error) => write!(f, "cannot bind the process to its owner: {error}"),
+            Self::Exec(program, error) => write!(f, "cannot execute {}: {error}", program.display()),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {}
+
+/// Becomes the program named by the arguments that follow [`EXEC_COMMAND`], in its own
+/// session and process group, to be killed by the kernel when its owner dies.
+///
+/// # Errors
+/// Always, if it returns at all.
+pub fn exec_child(arguments: impl IntoIterator<Item = OsString>) -> Result<Infallible, ExecError> {
+    let mut arguments = arguments.into_iter();
+    let owner: u32 = arguments
+        .next()
+        .and_then(|a| a.to_str().and_then(|a| a.parse().ok()))
+        .filter(|_| arguments.next().is_some_and(|a| a == "--"))
+        .ok_or(ExecError::Usage)?;
+    let program = arguments.next().ok_or(ExecError::Usage)?;
+    rustix::process::setsid().map_err(|e| ExecError::Setup(e.into()))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| ExecError::Setup(e.into()))?;
+    // If the owner died before the line above, no signal will come.
+    let parent = rustix::process::getppid().map(|p| p.as_raw_pid());
+    if parent.and_then(|p| u32::try_from(p).ok()) != Some(owner) {
+        return Err(ExecError::Orphaned);
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    Err(ExecError::Exec(program, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_confuse_the_stat_line() {
+        let rest = "S 1 77 78 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
+        let stat = ProcessStat::parse(5, &format!("5 (a) b (c)) {rest}")).unwrap();
+        assert_eq!(stat.id, ProcessId { pid: 5, start_time: 987_654 });
+        assert_eq!((stat.state, stat.pgid, stat.session), ('S', 77, 78));
+    }
+
+    #[test]
+    fn this_process_is_alive_and_one_of_another_start_time_is_not() {
+        let own = ProcessId::own().unwrap();
+        assert!(own.is_alive().unwrap());
+        assert!(!ProcessId { start_time: own.start_time + 1, ..own }.is_alive().unwrap());
+    }
+
+    #[test]
+    fn our_own_group_and_everybody_are_refused_as_targets() {
+        assert!(kill_group(0, Duration::ZERO).is_err());
+        assert!(kill_group(1, Duration::ZERO).is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! The command line's grammar: every command, option and example that `--help` shows.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun
+/// only what changed, ask where a number came from, publish the report.
+#[derive(Debug, Parser)]
+#[command(name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Options every command understands.
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// The exit codes, as `--help` prints them and `exit` returns them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+    0  everything asked for is done and holds
+    1  a cell is not ok, a gate failed, or what was asked for does not hold
+    2  the command line or the experiment is wrong (the message says where)
+    3  the store is damaged
+    4  this machine lacks something that is needed
+    5  nothing matches: no such stage, cell, artifact or number
+  130  stopped by the user (Ctrl-C); what had finished is kept";
+
+/// Options every command understands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Folder of the store [default: `.benchtrail` in the project's folder].
+    #[arg(long, global = true, env = "BENCHTRAIL_STORE", value_name = "DIR", help_heading = "Global options")]
+    pub(crate) store: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+}
+
+/// Which experiment, in which form.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
+    /// The experiment's YAML file.
+    pub(crate) experiment: PathBuf,
+    /// Give a parameter another value.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_assignment)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use a profile of the experiment: a named set of parameter values and axes.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+}
+
+impl ExperimentArgs {
+    /// Returns the profile asked for, by either option.
+    pub(crate) fn profile(&self) -> Option<String> {
+        if self.smoke { Some("smoke".to_owned()) } else { self.profile.clone() }
+    }
+}
+
+/// Which cells to consider, and what to force.
+#[derive(Debug, Args, Default)]
+pub(crate) struct Selection {
+    /// Execute only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
+    #[arg(long, value_name = "CELLS")]
+    pub(crate) only: Vec<String>,
+    /// Execute this stage and everything below it again (measurements only with --fresh).
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) from: Option<String>,
+    /// Measure this stage again although its results are cached; the earlier ones are kept.
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) fresh: Vec<String>,
+    /// Take engines and measurements from the lock, whatever machine this is.
+    #[arg(long)]
+    pub(crate) locked: bool,
+}
+
+/// What benchtrail can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Execute what is missing of an experiment and render its report.
+    #[command(after_long_help = "Examples:
+  benchtrail run experiments/quickstart.yaml
+  benchtrail run experiments/quickstart.yaml --smoke
+  benchtrail run experiments/quickstart.yaml --set reps=5 --keep-going
+  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again, keep the old rows
+  benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
+  benchtrail run experiments/quickstart.yaml --locked           re-analyze on any machine")]
+    Run(RunArgs),
+    /// Show for every cell whether it is cached or must run, and why.
+    #[command(after_long_help = "Examples:
+  benchtrail plan experiments/quickstart.yaml
+  benchtrail plan experiments/quickstart.yaml --set output_tokens=64
+  benchtrail plan experiments/quickstart.yaml --cells --json")]
+    Plan(PlanArgs),
+    /// Show what became of every cell, as the lock has it.
+    #[command(after_long_help = "Examples:
+  benchtrail status experiments/quickstart.yaml
+  benchtrail status experiments/quickstart.yaml --cells")]
+    Status(StatusArgs),
+    /// List the artifacts of a stage.
+    #[command(after_long_help = "Examples:
+  benchtrail ls experiments/quickstart.yaml
+  benchtrail ls experiments/quickstart.yaml results
+  benchtrail ls experiments/quickstart.yaml 'ladder[concurrency=8,rep=1]'")]
+    Ls(LsArgs),
+    /// Show an artifact: a table, a record, a log.
+    #[command(after_long_help = "Examples:
+  benchtrail show experiments/quickstart.yaml results.efficiency
+  benchtrail show experiments/quickstart.yaml 'ladder[configuration=batched,workload=short-decode,concurrency=8,rep=1].requests'
+  benchtrail show b3:1f0c2a…                       any object, by the start of its digest
+  benchtrail show b3:1f0c2a… --rows 4..20 --columns request_id,status
+  benchtrail show b3:1f0c2a… --raw > requests.parquet")]
+    Show(ShowArgs),
+    /// Tell where a number of a report came from, down to the raw request rows.
+    #[command(after_long_help = "Examples:
+  benchtrail why reports/quickstart/report.md:42
+  benchtrail why reports/quickstart/report.md:42:17
+  benchtrail why reports/quickstart/report.md 0.573 --json")]
+    Why(WhyArgs),
+    /// Recompute every number of a report from its artifacts and check every digest on the way.
+    #[command(after_long_help = "Examples:
+  benchtrail audit reports/quickstart/report.md")]
+    Audit(AuditArgs),
+    /// Check every object and reference of the store.
+    #[command(after_long_help = "Examples:
+  benchtrail fsck
+  benchtrail fsck --subset 1/7        a seventh of the objects, for instance each day
+  benchtrail fsck --repair            put damaged objects aside, so that the next run makes them again")]
+    Fsck(FsckArgs),
+    /// Remove what no lock reaches.
+    #[command(after_long_help = "Examples:
+  benchtrail gc --dry-run
+  benchtrail gc
+  benchtrail gc --locks ../other-study")]
+    Gc(GcArgs),
+    /// Tell what this machine has and lacks.
+    #[command(after_long_help = "Examples:
+  benchtrail doctor
+  benchtrail doctor experiments/quickstart.yaml")]
+    Doctor(DoctorArgs),
+    /// Print the JSON Schema of experiments, for editors.
+    #[command(after_long_help = "Examples:
+  benchtrail schema > experiment.schema.json
+  # first line of an experiment, for editors with a YAML language server:
+  # yaml-language-server: $schema=../experiment.schema.json")]
+    Schema,
+    /// Become another program that dies with us (used by the serve stage).
+    #[command(name = "__exec", hide = true)]
+    Exec {
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// Which cells.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Go on with other cells when one fails; later stages see the ledger.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// Threads for pure stages [default: the number of cores].
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Where to write the report; figures and trace go beside it
+    /// [default: `reports/NAME/report.md` in the project's folder].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every event as one JSON line to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
+    /// Say nothing but the result.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// Which cells.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// A line for each cell instead of grouping cells of one stage that share a reason.
+    #[arg(long)]
+    pub(crate) cells: bool,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// A line for each cell, ok ones too.
+    #[arg(long)]
+    pub(crate) cells: bool,
+}
+
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// Which stage or cells: `STAGE` or `STAGE[axis=label,…]` [default: all].
+    pub(crate) cells: Option<String>,
+}
+
+/// Arguments of `show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// A digest (its start is enough), or an experiment's YAML file.
+    pub(crate) source: String,
+    /// In an experiment: `STAGE.OUTPUT`, `STAGE[axis=label,…].OUTPUT`; without an output, the record.
+    pub(crate) what: Option<String>,
+    /// Use a profile of the experiment.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Which rows of a table, half-open: `FROM..TO` [default: the first 40].
+    #[arg(long, value_name = "FROM..TO")]
+    pub(crate) rows: Option<String>,
+    /// Which columns of a table, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) columns: Vec<String>,
+    /// Write the bytes as they are in the store.
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The report, with `:LINE` or `:LINE:COLUMN` to point at a place in it.
+    pub(crate) report: String,
+    /// The number as the report prints it.
+    pub(crate) number: Option<String>,
+}
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// The report.
+    pub(crate) report: PathBuf,
+}
+
+/// Arguments of `fsck`.
+#[derive(Debug, Args)]
+pub(crate) struct FsckArgs {
+    /// Check part N of T only.
+    #[arg(long, value_name = "N/T")]
+    pub(crate) subset: Option<String>,
+    /// Put damaged objects aside and forget what refers to them.
+    #[arg(long)]
+    pub(crate) repair: bool,
+}
+
+/// Arguments of `gc`.
+#[derive(Debug, Args)]
+pub(crate) struct GcArgs {
+    /// Tell what would be removed; remove nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Further folders whose `*.lock` files keep what they reach.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) locks: Vec<PathBuf>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Also check what this experiment needs.
+    pub(crate) experiment: Option<PathBuf>,
+}
+
+fn parse_assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    if name.is_empty() {
+        return Err(format!("`{text}` names no parameter"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}

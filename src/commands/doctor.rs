@@ -1,0 +1,164 @@
+//! `doctor`: what this machine has and lacks, in general and for an experiment.
+
+use std::path::Path;
+use std::process::Command;
+
+use engines::Engine;
+use provision::{Machine, unmet};
+use serde_json::{Value, json};
+
+use crate::args::{DoctorArgs, ExperimentArgs, Global};
+use crate::exit::Stop;
+use crate::project::{Project, shown};
+use crate::session::Session;
+use crate::terminal::{bytes, columns, say};
+
+/// Free space below which the default engine and weights may not fit.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+/// One thing looked at.
+struct Finding {
+    what: String,
+    state: State,
+    detail: String,
+    remedy: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Good,
+    /// Missing, and something needed rests on it.
+    Lacking,
+    /// Missing, and nothing needed rests on it.
+    Absent,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Good => "has",
+            Self::Lacking => "lacks",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+impl Finding {
+    fn of<T, E: std::fmt::Display>(what: &str, result: &Result<T, E>, show: impl Fn(&T) -> String, missing: State) -> Self {
+        let (state, detail) = match result {
+            Ok(value) => (State::Good, show(value)),
+            Err(error) => (missing, error.to_string()),
+        };
+        Self { what: what.to_owned(), state, detail, remedy: None }
+    }
+
+    fn remedy(mut self, remedy: &str) -> Self {
+        if self.state != State::Good {
+            self.remedy = Some(remedy.to_owned());
+        }
+        self
+    }
+}
+
+pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop> {
+    let machine = Machine::here();
+    let project = Project::of(arguments.experiment.as_deref(), global.store.as_deref())?;
+    let mut findings = general(machine, &project);
+    if let Some(file) = &arguments.experiment {
+        findings.extend(for_experiment(file, machine, global)?);
+    }
+    if global.json {
+        let list = findings.iter().map(|f| {
+            json!({ "what": f.what, "state": f.state.word(), "detail": f.detail, "remedy": f.remedy })
+        });
+        say(&Value::Array(list.collect()).to_string());
+    } else {
+        let rows: Vec<Vec<String>> =
+            findings.iter().map(|f| vec![f.state.word().to_owned(), f.what.clone(), f.detail.clone()]).collect();
+        say(&columns(&["", "what", "detail"], &rows, &[]));
+        for finding in &findings {
+            if let Some(remedy) = &finding.remedy {
+                say(&format!("{}: {remedy}", finding.what));
+            }
+        }
+    }
+    if findings.iter().any(|f| f.state == State::Lacking) { Err(Stop::machine_told()) } else { Ok(()) }
+}
+
+fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
+    let mut findings = vec![
+        Finding::of("processor", &machine.cpu_model, |m| format!("{m}, {} logical cores", machine.cpus), State::Absent),
+        Finding::of("memory", &machine.memory_bytes, |b| bytes(*b), State::Absent),
+        Finding::of("glibc", &machine.glibc, Clone::clone, State::Absent),
+        Finding::of(
+            "GPU",
+            &machine.gpus,
+            |gpus| match gpus.as_slice() {
+                [] => "none".to_owned(),
+                some => some.iter().map(|g| g.name.as_str()).collect::<Vec<_>>().join(", "),
+            },
+            State::Absent,
+        ),
+    ];
+    findings.push(
+        Finding::of("python3", &version_of("python3", &["--version"]), Clone::clone, State::Lacking)
+            .remedy("install Python 3; on Debian: apt install python3"),
+    );
+    findings.push(
+        Finding::of("pip", &version_of("python3", &["-m", "pip", "--version"]), Clone::clone, State::Lacking)
+            .remedy("install pip; on Debian: apt install python3-pip"),
+    );
+    findings.push(space(project));
+    findings
+}
+
+fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim().to_owned();
+    if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+}
+
+fn space(project: &Project) -> Finding {
+    let folder = project.store.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("/"));
+    let free = rustix::fs::statvfs(folder).map(|s| s.f_bavail.saturating_mul(s.f_frsize));
+    let what = format!("space for {}", shown(&project.store));
+    let finding = Finding::of(&what, &free, |b| format!("{} free", bytes(*b)), State::Absent);
+    match free {
+        Ok(b) if b < LITTLE_SPACE => Finding { state: State::Lacking, ..finding }
+            .remedy("free some space, or put the store elsewhere with `--store DIR`"),
+        _ => finding,
+    }
+}
+
+/// Looks at the engines that an experiment's cells name, and at those they fall back to.
+fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Finding>, Stop> {
+    let arguments =
+        ExperimentArgs { experiment: file.to_owned(), set: Vec::new(), profile: None, smoke: false };
+    let session = Session::open(&arguments, global)?;
+    let mut findings = Vec::new();
+    for stage in session.experiment.stages.iter().filter(|s| s.kind == "provision") {
+        for parameters in &stage.parameter_sets {
+            for key in ["engine", "fallback"] {
+                let Some(definition) = parameters.get(key).filter(|d| !d.is_null()) else { continue };
+                let what = format!("{} ({key} of `{}`)", definition["title"].as_str().unwrap_or(key), stage.name);
+                let engine = Engine::from_json(definition)
+                    .map_err(|p| Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone())))?;
+                let missing = unmet(&engine, machine);
+                let state = match (missing.is_empty(), key) {
+                    (true, _) => State::Good,
+                    (false, "engine") if parameters.get("fallback").is_some_and(|f| !f.is_null()) => State::Absent,
+                    (false, _) => State::Lacking,
+                };
+                let detail = if missing.is_empty() {
+                    "everything it requires is here".to_owned()
+                } else {
+                    missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join("; ")
+                };
+                let hints: Vec<&str> = missing.iter().filter_map(|u| u.hint.as_deref()).collect();
+                let remedy = (!hints.is_empty()).then(|| hints.join("; "));
+                findings.push(Finding { what, state, detail, remedy });
+            }
+        }
+    }
+    Ok(findings)
+}

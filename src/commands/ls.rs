@@ -1,0 +1,54 @@
+//! `ls`: the artifacts of a stage.
+
+use pipeline::cell::cell_text;
+use serde_json::json;
+
+use crate::args::{Global, LsArgs};
+use crate::cells::{CellPattern, read_lock, read_record};
+use crate::exit::Stop;
+use crate::project::Project;
+use crate::terminal::{bytes, columns, say};
+
+pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
+    let experiment = &arguments.experiment;
+    let lock = read_lock(&experiment.experiment, experiment.profile().as_deref())?;
+    let store = Project::of(Some(&experiment.experiment), global.store.as_deref())?.open_existing()?;
+    let patterns = match &arguments.cells {
+        Some(text) => vec![CellPattern::parse(text)?],
+        None => lock
+            .stages
+            .iter()
+            .map(|s| CellPattern { stage: s.name.clone(), labels: Vec::new(), output: None })
+            .collect(),
+    };
+    let mut rows = Vec::new();
+    let mut list = Vec::new();
+    for pattern in &patterns {
+        let (stage, cells) = pattern.find(&lock)?;
+        for cell in cells.into_iter().filter(|c| c.record.is_some()) {
+            let record = read_record(&store, &stage.name, cell)?;
+            let name = cell_text(&stage.name, &cell.coordinates);
+            for (output, artifact) in record.outputs.iter().chain(&record.evidence) {
+                if pattern.output.as_ref().is_some_and(|wanted| wanted != output) {
+                    continue;
+                }
+                let row_count = artifact.rows.map(|n| n.to_string()).unwrap_or_default();
+                rows.push(vec![
+                    format!("{name}.{output}"),
+                    row_count,
+                    bytes(artifact.bytes),
+                    artifact.digest.short(),
+                ]);
+                list.push(json!({
+                    "stage": stage.name, "coordinates": cell.coordinates, "output": output, "artifact": artifact,
+                }));
+            }
+        }
+    }
+    if global.json {
+        say(&serde_json::Value::Array(list).to_string());
+    } else {
+        say(&columns(&["artifact", "rows", "size", "digest"], &rows, &[1, 2]));
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! A file for each command.
+
+mod audit;
+mod doctor;
+mod fsck;
+mod gc;
+mod ls;
+mod plan;
+mod run;
+mod schema;
+mod show;
+mod status;
+mod why;
+
+use crate::args::{Cli, Command};
+use crate::exit::Stop;
+
+/// Does what the command line asks.
+///
+/// # Errors
+/// If it cannot be done or does not hold; see [`Stop`].
+pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Run(arguments) => run::run(arguments, global),
+        Command::Plan(arguments) => plan::plan(arguments, global),
+        Command::Status(arguments) => status::status(arguments, global),
+        Command::Ls(arguments) => ls::ls(arguments, global),
+        Command::Show(arguments) => show::show(arguments, global),
+        Command::Why(arguments) => why::why(arguments, global),
+        Command::Audit(arguments) => audit::audit(arguments, global),
+        Command::Fsck(arguments) => fsck::fsck(arguments, global),
+        Command::Gc(arguments) => gc::gc(arguments, global),
+        Command::Doctor(arguments) => doctor::doctor(arguments, global),
+        Command::Schema => schema::schema(),
+        Command::Exec { command } => match pipeline::process::exec_child(command) {
+            Ok(never) => match never {},
+            Err(error) => Err(Stop::machine(error)),
+        },
+    }
+}

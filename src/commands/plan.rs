@@ -1,0 +1,139 @@
+//! `plan`: for every cell cached, run, after or blocked, and why.
+
+use pipeline::cell::cell_text;
+use pipeline::{Decision, Plan};
+use serde_json::json;
+
+use crate::args::{Global, PlanArgs};
+use crate::exit::Stop;
+use crate::session::{Session, plan_options};
+use crate::terminal::{columns, say, seconds};
+
+/// Reasons shown for one stage before the rest is counted.
+const REASONS_SHOWN: usize = 4;
+
+pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
+    let session = Session::open(&arguments.experiment, global)?;
+    let store = session.project.open()?;
+    let plan = pipeline::plan(&session.experiment, &session.registry, &store, &plan_options(&arguments.selection))?;
+    if global.json {
+        say(&json_of(&plan).to_string());
+        return Ok(());
+    }
+    say(&summary(&plan));
+    if arguments.cells {
+        for cell in &plan.cells {
+            let name = cell_text(&cell.stage, &cell.coordinates);
+            say(&format!("{:<8} {name}{}", word(&cell.decision), because(&cell.decision)));
+        }
+    } else {
+        for line in grouped(&plan) {
+            say(&line);
+        }
+    }
+    for note in &plan.notes {
+        say(&format!("note: {note}"));
+    }
+    say(&estimate(&plan));
+    Ok(())
+}
+
+/// Returns the table of counts: a line for each stage, and the same counts over all cells.
+fn summary(plan: &Plan) -> String {
+    let line = |name: &str, product: String, counts: &pipeline::Counts| {
+        let numbers = [counts.cached, counts.run, counts.after, counts.blocked, counts.excluded, counts.sum()];
+        let mut line = vec![name.to_owned(), product];
+        line.extend(numbers.map(|n| if n == 0 { "·".to_owned() } else { n.to_string() }));
+        line
+    };
+    let mut rows: Vec<Vec<String>> =
+        plan.stages.iter().map(|s| line(&s.stage, s.product.to_string(), &s.counts)).collect();
+    let product: usize = plan.stages.iter().map(|s| s.product).sum();
+    rows.push(line("all", product.to_string(), &plan.total));
+    let heading = ["stage", "axes give", "cached", "run", "after", "blocked", "excluded", "cells"];
+    columns(&heading, &rows, &[1, 2, 3, 4, 5, 6, 7])
+}
+
+/// Returns the reasons, cells of one stage with the same reason together.
+fn grouped(plan: &Plan) -> Vec<String> {
+    let mut groups: Vec<(String, &str, Vec<&str>)> = Vec::new();
+    for cell in plan.cells.iter().filter(|c| !matches!(c.decision, Decision::Cached { .. })) {
+        let what = format!("{}{}", word(&cell.decision), because(&cell.decision));
+        match groups.iter_mut().find(|(w, stage, _)| *w == what && *stage == cell.stage) {
+            Some((_, _, cells)) => cells.push(&cell.coordinates),
+            None => groups.push((what, &cell.stage, vec![&cell.coordinates])),
+        }
+    }
+    let mut lines = Vec::new();
+    let mut shown: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for (what, stage, cells) in &groups {
+        let count = shown.entry(stage).or_default();
+        *count += 1;
+        if *count > REASONS_SHOWN {
+            continue;
+        }
+        let which = match cells.as_slice() {
+            [one] => cell_text(stage, one),
+            many => format!("{stage} ({} cells)", many.len()),
+        };
+        lines.push(format!("{which}: {what}"));
+    }
+    for (stage, count) in shown.into_iter().filter(|(_, count)| *count > REASONS_SHOWN) {
+        lines.push(format!("{stage}: {} more reasons; `--cells` shows each cell", count - REASONS_SHOWN));
+    }
+    lines
+}
+
+pub(super) fn word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Cached { .. } => "cached",
+        Decision::Run { .. } => "run",
+        Decision::After { .. } => "after",
+        Decision::Blocked { .. } => "blocked",
+        Decision::Excluded { .. } => "excluded",
+    }
+}
+
+fn because(decision: &Decision) -> String {
+    match decision {
+        Decision::Cached { .. } => String::new(),
+        Decision::Run { reason } => format!(", {reason}"),
+        Decision::After { count: 0, .. } => " the rest of the study has run".to_owned(),
+        Decision::After { cell, count: 1 } => format!(" {cell}: identical bytes there mean that it is cached"),
+        Decision::After { cell, count } => {
+            format!(" {cell} and {} others: identical bytes there mean that it is cached", count - 1)
+        }
+        Decision::Blocked { reason, .. } | Decision::Excluded { reason } => format!(", {reason}"),
+    }
+}
+
+/// Returns the estimate as a sentence.
+pub(super) fn estimate(plan: &Plan) -> String {
+    let todo = plan.total.run + plan.total.after;
+    match plan.estimate_s {
+        _ if todo == 0 => "nothing to execute".to_owned(),
+        None => format!("{todo} cells may execute; nothing is known yet of how long they take"),
+        Some(span) if plan.without_estimate == 0 => {
+            format!("{todo} cells may execute: about {} by earlier records", seconds(span))
+        }
+        Some(span) => format!(
+            "{todo} cells may execute: about {} by earlier records, not counting {} cells of which none is known",
+            seconds(span),
+            plan.without_estimate
+        ),
+    }
+}
+
+fn json_of(plan: &Plan) -> serde_json::Value {
+    let cells = plan.cells.iter().map(|cell| {
+        json!({
+            "stage": cell.stage, "coordinates": cell.coordinates, "status": word(&cell.decision),
+            "decision": cell.decision, "estimate_s": cell.estimate_s,
+        })
+    });
+    json!({
+        "experiment": plan.experiment, "profile": plan.profile, "cells": cells.collect::<Vec<_>>(),
+        "stages": plan.stages, "total": plan.total, "estimate_s": plan.estimate_s,
+        "without_estimate": plan.without_estimate, "notes": plan.notes, "trail": plan.trail,
+    })
+}

@@ -1,0 +1,114 @@
+//! `show`: a table, a record, a log; by the start of its digest or by its place in an experiment.
+
+use std::path::Path;
+
+use artifacts::{Digest, Store, Table};
+use serde_json::Value;
+
+use crate::args::{Global, ShowArgs};
+use crate::cells::{CellPattern, read_lock, read_record};
+use crate::exit::Stop;
+use crate::project::Project;
+use crate::table_view::View;
+use crate::terminal::{say, write_raw};
+
+pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
+    let view = View {
+        rows: arguments.rows.as_deref().map(View::parse_rows).transpose().map_err(Stop::usage)?,
+        columns: arguments.columns.clone(),
+    };
+    let (store, digest) = if arguments.source.starts_with("b3:") {
+        let store = Project::of(None, global.store.as_deref())?.open_existing()?;
+        let digest = by_start(&store, &arguments.source)?;
+        (store, digest)
+    } else {
+        in_experiment(arguments, global)?
+    };
+    let bytes = store.get(&digest)?;
+    if arguments.raw {
+        return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
+    }
+    if bytes.starts_with(b"PAR1") {
+        let table = Table::from_parquet(bytes)?;
+        say(&if global.json { view.json(&table)?.to_string() } else { view.text(&table)? });
+        return Ok(());
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) if global.json && serde_json::from_str::<Value>(&text).is_err() => {
+            say(&Value::String(text).to_string());
+        }
+        Ok(text) => say(text.trim_end_matches('\n')),
+        Err(_) => {
+            return Err(Stop::failed(format!("{digest} is neither a table nor text"))
+                .hint("`--raw` writes its bytes to standard output"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the object whose digest starts as given.
+fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
+    if let Ok(digest) = text.parse() {
+        return Ok(digest);
+    }
+    let start = text.trim_start_matches("b3:").trim_end_matches('…').to_ascii_lowercase();
+    if start.len() < 4 || !start.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(Stop::usage(format!("`{text}` is no digest")).hint("give `b3:` and at least 4 hexadecimal digits"));
+    }
+    let folder = store.root().join("objects").join(&start[..2]);
+    let mut found: Vec<Digest> = Vec::new();
+    if folder.is_dir() {
+        let entries = std::fs::read_dir(&folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some(rest) = name.to_str() else { continue };
+            if rest.starts_with(&start[2..])
+                && let Ok(digest) = format!("b3:{}{rest}", &start[..2]).parse()
+            {
+                found.push(digest);
+            }
+        }
+    }
+    found.sort_unstable();
+    match found.as_slice() {
+        [] => Err(Stop::nothing(format!("no object's digest starts with `{text}`"))),
+        [one] => Ok(*one),
+        many => {
+            let list: Vec<String> = many.iter().take(5).map(ToString::to_string).collect();
+            Err(Stop::usage(format!("{} objects start with `{text}`", many.len())).hint(list.join("\n      ")))
+        }
+    }
+}
+
+/// Returns the artifact that the arguments name in an experiment.
+fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest), Stop> {
+    let file = Path::new(&arguments.source);
+    let profile = if arguments.smoke { Some("smoke") } else { arguments.profile.as_deref() };
+    let lock = read_lock(file, profile)?;
+    let store = Project::of(Some(file), global.store.as_deref())?.open_existing()?;
+    let Some(what) = &arguments.what else {
+        return Err(Stop::usage("which artifact?").hint(format!(
+            "`benchtrail ls {}` lists them; `benchtrail show {} STAGE.OUTPUT` shows one",
+            arguments.source, arguments.source
+        )));
+    };
+    let pattern = CellPattern::parse(what)?;
+    let (stage, cells) = pattern.find(&lock)?;
+    let [cell] = cells.as_slice() else {
+        let example = pipeline::cell::cell_text(&stage.name, &cells[0].coordinates);
+        return Err(Stop::usage(format!("`{what}` matches {} cells", cells.len())).hint(format!("one of them is {example}")));
+    };
+    let Some(output) = &pattern.output else {
+        return match cell.record {
+            Some(record) => Ok((store, record)),
+            None => Err(Stop::nothing(format!("`{what}` has no record: it is {}", cell.status.word()))),
+        };
+    };
+    let record = read_record(&store, &stage.name, cell)?;
+    let artifact = record.outputs.get(output).or_else(|| record.evidence.get(output)).ok_or_else(|| {
+        let names: Vec<&str> = record.outputs.keys().chain(record.evidence.keys()).map(String::as_str).collect();
+        Stop::nothing(format!("`{}` has no output `{output}`", pipeline::cell::cell_text(&stage.name, &cell.coordinates)))
+            .hint(format!("it has: {}", names.join(", ")))
+    })?;
+    Ok((store, artifact.digest))
+}

@@ -1,0 +1,68 @@
+//! Where things lie: the project's folder, the store, the lock, the rendered report.
+
+use std::path::{Path, PathBuf};
+
+use artifacts::Store;
+
+use crate::exit::Stop;
+
+/// The folder a set of experiments shares, and the store in it.
+#[derive(Debug)]
+pub(crate) struct Project {
+    /// The nearest folder above the experiment that holds a store or a repository, else the
+    /// experiment's own folder.
+    pub(crate) root: PathBuf,
+    /// The store's folder.
+    pub(crate) store: PathBuf,
+}
+
+impl Project {
+    /// Finds the project of a file (or of the working directory), with the store where the
+    /// user says or in `.benchtrail`.
+    ///
+    /// # Errors
+    /// If the working directory cannot be read.
+    pub(crate) fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
+        let here = std::env::current_dir().map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
+        let start = match file {
+            Some(file) => here.join(file).parent().map_or_else(|| here.clone(), Path::to_owned),
+            None => here,
+        };
+        let marked = |folder: &&Path| folder.join(".benchtrail").is_dir() || folder.join(".git").exists();
+        let root = start.ancestors().find(marked).unwrap_or(&start).to_owned();
+        let store = store.map_or_else(|| root.join(".benchtrail"), Path::to_owned);
+        Ok(Self { root, store })
+    }
+
+    /// Opens the store, making it if it is not there.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or its index not be opened.
+    pub(crate) fn open(&self) -> Result<Store, Stop> {
+        Ok(Store::open(&self.store)?)
+    }
+
+    /// Opens the store that must be there already.
+    ///
+    /// # Errors
+    /// If there is no store.
+    pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
+        if !self.store.is_dir() {
+            return Err(Stop::nothing(format!("there is no store at {}", self.store.display()))
+                .hint("`benchtrail run EXPERIMENT` makes one; `--store DIR` names another"));
+        }
+        self.open()
+    }
+
+    /// Returns where an experiment's report is written unless the user says otherwise.
+    pub(crate) fn report_file(&self, name: &str, profile: Option<&str>) -> PathBuf {
+        let folder = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
+        self.root.join("reports").join(folder).join("report.md")
+    }
+}
+
+/// Returns a path as short as it can be said from the working directory.
+pub(crate) fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+}

@@ -1,0 +1,24 @@
+//! The one place that knows both the pipeline and the stage kinds.
+
+use pipeline::Registry;
+
+/// Returns the stage kinds and shipped definitions of this binary.
+pub(crate) fn registry() -> Registry {
+    let mut shipped = engines::shipped();
+    shipped.extend(load::shipped());
+    shipped.extend(report::shipped());
+    let mut collections = engines::collections();
+    collections.extend(load::collections());
+    Registry {
+        kinds: vec![
+            Box::new(provision::Provision::default()),
+            Box::new(serve::Serve::default()),
+            Box::new(load::Load::default()),
+            Box::new(verify::Verify::default()),
+            Box::new(analyze::Analyze::default()),
+            Box::new(report::Report::default()),
+        ],
+        shipped,
+        collections,
+    }
+}

@@ -1,0 +1,62 @@
+//! What `plan` and `run` begin with: the experiment, the registry, the project, the options.
+
+use std::path::{Path, PathBuf};
+
+use pipeline::language::Options;
+use pipeline::{Experiment, PipelineError, PlanOptions, Registry};
+
+use crate::args::{ExperimentArgs, Global, Selection};
+use crate::exit::Stop;
+use crate::project::Project;
+use crate::registry::registry;
+
+/// An experiment ready to be planned.
+pub(crate) struct Session {
+    pub(crate) registry: Registry,
+    pub(crate) experiment: Experiment,
+    pub(crate) project: Project,
+}
+
+impl Session {
+    /// Reads and checks the experiment.
+    ///
+    /// # Errors
+    /// If the file is not there or holds mistakes: all of them are told.
+    pub(crate) fn open(arguments: &ExperimentArgs, global: &Global) -> Result<Self, Stop> {
+        let registry = registry();
+        let options =
+            Options { set: arguments.set.clone(), profile: arguments.profile(), user_folders: user_folders() };
+        let experiment = pipeline::language::load(&arguments.experiment, &registry, &options).map_err(Stop::usage)?;
+        let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
+        Ok(Self { registry, experiment, project })
+    }
+}
+
+/// Returns where a user keeps definitions for all projects.
+pub(crate) fn user_folders() -> Vec<PathBuf> {
+    let configuration = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
+    configuration.map(|folder| folder.join("benchtrail")).into_iter().collect()
+}
+
+/// Returns the planning options that the command line gives.
+pub(crate) fn plan_options(selection: &Selection) -> PlanOptions {
+    PlanOptions {
+        only: selection.only.clone(),
+        from: selection.from.clone(),
+        fresh: selection.fresh.clone(),
+        locked: selection.locked,
+    }
+}
+
+impl From<PipelineError> for Stop {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Kind(_) | PipelineError::Selection(_) => Self::usage(error),
+            PipelineError::Store(error) => error.into(),
+            PipelineError::Lock(_) => Self::failed(error),
+            PipelineError::Io(..) => Self::machine(error),
+        }
+    }
+}

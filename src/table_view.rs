@@ -1,0 +1,169 @@
+//! A table of the store as text or JSON for people and scripts.
+
+use artifacts::{Scalar, Table, TableError};
+use serde_json::{Map, Value, json};
+
+use crate::terminal;
+
+/// Which part of a table to show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct View {
+    /// First row and the row after the last; `None` is the first forty.
+    pub(crate) rows: Option<(usize, usize)>,
+    /// Columns; none named is all.
+    pub(crate) columns: Vec<String>,
+}
+
+const FIRST_ROWS: usize = 40;
+const WIDEST_TEXT: usize = 60;
+
+impl View {
+    /// Reads `FROM..TO`, half-open; either end may be left out.
+    ///
+    /// # Errors
+    /// If the text is no range.
+    pub(crate) fn parse_rows(text: &str) -> Result<(usize, usize), String> {
+        let wrong = || format!("`{text}` is no range of rows: write FROM..TO, for instance 0..20");
+        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+        let end = |part: &str, open: usize| {
+            if part.is_empty() { Ok(open) } else { part.parse().map_err(|_| wrong()) }
+        };
+        let range = (end(from, 0)?, end(to, usize::MAX)?);
+        if range.0 > range.1 { Err(wrong()) } else { Ok(range) }
+    }
+
+    fn bounds(&self, table: &Table) -> (usize, usize) {
+        let (from, to) = self.rows.unwrap_or((0, FIRST_ROWS));
+        (from.min(table.rows()), to.min(table.rows()))
+    }
+
+    fn names(&self, table: &Table) -> Result<Vec<String>, TableError> {
+        if self.columns.is_empty() {
+            return Ok(table.names());
+        }
+        for name in &self.columns {
+            // Asking for a column that is not there is an error that lists those there are.
+            table.column(name)?;
+        }
+        Ok(self.columns.clone())
+    }
+
+    /// Returns the part as aligned text: a heading of names and units, the rows, and how many
+    /// rows there are in all.
+    ///
+    /// # Errors
+    /// If a column is not in the table.
+    pub(crate) fn text(&self, table: &Table) -> Result<String, TableError> {
+        let names = self.names(table)?;
+        let (from, to) = self.bounds(table);
+        let headings: Vec<String> = names
+            .iter()
+            .map(|name| table.unit(name).map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]")))
+            .collect();
+        let mut heading = vec!["row"];
+        heading.extend(headings.iter().map(String::as_str));
+        let mut right = vec![0];
+        let mut rows = Vec::new();
+        for row in from..to {
+            let mut line = vec![row.to_string()];
+            for (i, name) in names.iter().enumerate() {
+                let value = table.value(name, row)?;
+                if matches!(value, Scalar::Int(_) | Scalar::Float(_)) && !right.contains(&(i + 1)) {
+                    right.push(i + 1);
+                }
+                line.push(short(&value));
+            }
+            rows.push(line);
+        }
+        let mut text = terminal::columns(&heading, &rows, &right);
+        let all = table.rows();
+        if to - from < all {
+            text.push_str(&format!("\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"));
+        } else {
+            text.push_str(&format!("\n{all} rows"));
+        }
+        Ok(text)
+    }
+
+    /// Returns the part as JSON: an object for each row, and the units.
+    ///
+    /// # Errors
+    /// If a column is not in the table.
+    pub(crate) fn json(&self, table: &Table) -> Result<Value, TableError> {
+        let names = self.names(table)?;
+        let (from, to) = if self.rows.is_some() { self.bounds(table) } else { (0, table.rows()) };
+        let mut rows = Vec::new();
+        for row in from..to {
+            let mut object = Map::new();
+            for name in &names {
+                object.insert(name.clone(), scalar(&table.value(name, row)?));
+            }
+            rows.push(Value::Object(object));
+        }
+        let units: Map<String, Value> =
+            names.iter().filter_map(|n| Some((n.clone(), Value::String(table.unit(n)?)))).collect();
+        Ok(json!({ "rows": rows, "units": units, "first_row": from, "rows_in_all": table.rows() }))
+    }
+}
+
+/// Returns a scalar as JSON.
+pub(crate) fn scalar(value: &Scalar) -> Value {
+    match value {
+        Scalar::Null => Value::Null,
+        Scalar::Bool(v) => json!(v),
+        Scalar::Int(v) => json!(v),
+        Scalar::Float(v) => json!(v),
+        Scalar::Text(v) => json!(v),
+    }
+}
+
+fn short(value: &Scalar) -> String {
+    let text = match value {
+        Scalar::Float(v) if v.abs() >= 1e15 || (*v != 0.0 && v.abs() < 1e-6) => format!("{v:e}"),
+        Scalar::Float(v) => {
+            let text = format!("{v:.6}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        other => other.to_string(),
+    };
+    let text = text.replace('\n', "⏎");
+    if text.chars().count() > WIDEST_TEXT {
+        format!("{}…", text.chars().take(WIDEST_TEXT - 1).collect::<String>())
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use artifacts::Column;
+
+    fn table() -> Table {
+        Table::new(vec![
+            Column::text("status", [Some("ok"), None]),
+            Column::float("ttft", [Some(12.5), Some(1e-9)]).unit("ms"),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn a_table_is_shown_with_units_and_row_numbers() {
+        let text = View::default().text(&table()).unwrap();
+        assert_eq!(text, "row  status  ttft [ms]\n  0  ok           12.5\n  1  null         1e-9\n2 rows");
+    }
+
+    #[test]
+    fn a_column_that_is_not_there_is_an_error_that_lists_those_there_are() {
+        let view = View { columns: vec!["tft".to_owned()], ..View::default() };
+        assert_eq!(view.text(&table()).unwrap_err().to_string(), "no column `tft`; there are: status, ttft");
+    }
+
+    #[test]
+    fn a_range_of_rows_may_be_open() {
+        assert_eq!(View::parse_rows("3.."), Ok((3, usize::MAX)));
+        assert_eq!(View::parse_rows("..5"), Ok((0, 5)));
+        assert!(View::parse_rows("5..3").is_err());
+        assert!(View::parse_rows("five").is_err());
+    }
+}

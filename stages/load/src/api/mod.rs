@@ -1,0 +1,249 @@
+//! The APIs a request can be sent through, one small adapter each.
+//!
+//! An adapter knows the path, the body, how the answer is divided into events, and what one
+//! event tells. A new API is one file here and one line in [`Api`].
+
+mod llama_cpp;
+mod ollama;
+mod openai;
+mod sglang;
+mod tgi;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::prompts::Prompt;
+use crate::sse::Division;
+use crate::workload::{OutputMode, Sampling, Workload};
+
+/// The API requests go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// `POST /v1/completions`.
+    OpenaiCompletions,
+    /// `POST /v1/chat/completions`.
+    OpenaiChat,
+    /// `POST /completion` of llama.cpp.
+    LlamaCppCompletion,
+    /// `POST /generate_stream` (or `/generate`) of TGI.
+    TgiGenerate,
+    /// `POST /generate` of SGLang.
+    SglangGenerate,
+    /// `POST /api/generate` of Ollama.
+    OllamaGenerate,
+    /// `POST /api/chat` of Ollama.
+    OllamaChat,
+}
+
+/// Whether answers arrive piece by piece or at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// Piece by piece, as generated.
+    #[default]
+    Streamed,
+    /// At once, when complete.
+    Whole,
+}
+
+/// What one request asks for, before an adapter puts it into a body.
+pub(crate) struct Ask<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) prompt: &'a Prompt,
+    pub(crate) system: Option<&'a str>,
+    pub(crate) sampling: &'a Sampling,
+    pub(crate) delivery: Delivery,
+}
+
+impl Ask<'_> {
+    fn streamed(&self) -> bool {
+        self.delivery == Delivery::Streamed
+    }
+
+    fn exact(&self) -> bool {
+        self.prompt.output_mode == OutputMode::Exact
+    }
+
+    /// The prompt as one text, the system message before it.
+    fn text(&self) -> String {
+        match self.system {
+            Some(system) => format!("{system}\n\n{}", self.prompt.text),
+            None => self.prompt.text.clone(),
+        }
+    }
+
+    /// The prompt as chat messages.
+    fn messages(&self) -> Value {
+        let user = serde_json::json!({"role": "user", "content": self.prompt.text});
+        match self.system {
+            Some(system) => serde_json::json!([{"role": "system", "content": system}, user]),
+            None => serde_json::json!([user]),
+        }
+    }
+}
+
+/// Text an event brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    /// Only what is new.
+    New(String),
+    /// Everything so far.
+    SoFar(String),
+}
+
+/// What one event tells; absent is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    /// Text generated, of the answer or of its reasoning.
+    pub(crate) text: Option<Text>,
+    /// Tokens in this event, where the API sends one event a token.
+    pub(crate) tokens: Option<i64>,
+    /// Output tokens so far or in all, as the usage of this event says.
+    pub(crate) output_tokens: Option<i64>,
+    /// Prompt tokens, as the usage of this event says.
+    pub(crate) prompt_tokens: Option<i64>,
+    /// Prompt tokens taken from a cache.
+    pub(crate) cached_prompt_tokens: Option<i64>,
+    /// Why generation ended.
+    pub(crate) finish_reason: Option<String>,
+    /// The server's own account of the request.
+    pub(crate) server: Server,
+    /// The error the server reports inside the answer.
+    pub(crate) error: Option<String>,
+    /// Whether the answer is complete with this event.
+    pub(crate) last: bool,
+}
+
+/// A server's own account of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Server {
+    pub(crate) prompt_ms: Option<f64>,
+    pub(crate) predicted_ms: Option<f64>,
+    pub(crate) prompt_tokens: Option<i64>,
+    pub(crate) output_tokens: Option<i64>,
+    pub(crate) cached_prompt_tokens: Option<i64>,
+}
+
+impl Server {
+    /// Takes over what a later event tells.
+    pub(crate) fn update(&mut self, later: Self) {
+        self.prompt_ms = later.prompt_ms.or(self.prompt_ms);
+        self.predicted_ms = later.predicted_ms.or(self.predicted_ms);
+        self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.cached_prompt_tokens = later.cached_prompt_tokens.or(self.cached_prompt_tokens);
+    }
+}
+
+impl Api {
+    /// Returns every API, in the order of the documentation.
+    pub fn all() -> [Self; 7] {
+        [
+            Self::OpenaiCompletions,
+            Self::OpenaiChat,
+            Self::LlamaCppCompletion,
+            Self::TgiGenerate,
+            Self::SglangGenerate,
+            Self::OllamaGenerate,
+            Self::OllamaChat,
+        ]
+    }
+
+    /// Returns the word settings and tables use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::OpenaiCompletions => "openai-completions",
+            Self::OpenaiChat => "openai-chat",
+            Self::LlamaCppCompletion => "llama-cpp-completion",
+            Self::TgiGenerate => "tgi-generate",
+            Self::SglangGenerate => "sglang-generate",
+            Self::OllamaGenerate => "ollama-generate",
+            Self::OllamaChat => "ollama-chat",
+        }
+    }
+
+    /// Returns the API of this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::all().into_iter().find(|api| api.word() == word)
+    }
+
+    /// Returns whether the API can be told to ignore the end of sequence.
+    pub fn can_be_exact(self) -> bool {
+        !matches!(self, Self::TgiGenerate | Self::OllamaGenerate | Self::OllamaChat)
+    }
+
+    /// Returns the path requests go to.
+    pub(crate) fn path(self, delivery: Delivery) -> &'static str {
+        match (self, delivery) {
+            (Self::OpenaiCompletions, _) => "/v1/completions",
+            (Self::OpenaiChat, _) => "/v1/chat/completions",
+            (Self::LlamaCppCompletion, _) => "/completion",
+            (Self::TgiGenerate, Delivery::Streamed) => "/generate_stream",
+            (Self::TgiGenerate, Delivery::Whole) | (Self::SglangGenerate, _) => "/generate",
+            (Self::OllamaGenerate, _) => "/api/generate",
+            (Self::OllamaChat, _) => "/api/chat",
+        }
+    }
+
+    /// Returns how an answer is divided into events.
+    pub(crate) fn division(self, delivery: Delivery) -> Division {
+        match (delivery, self) {
+            (Delivery::Whole, _) => Division::Whole,
+            (Delivery::Streamed, Self::OllamaGenerate | Self::OllamaChat) => Division::Lines,
+            (Delivery::Streamed, _) => Division::Events,
+        }
+    }
+
+    /// Returns the body of a request: ours, with the workload's extra fields on top.
+    pub(crate) fn body(self, model: &str, workload: &Workload, prompt: &Prompt, delivery: Delivery) -> Value {
+        let system = workload.system.as_deref();
+        let ask = Ask { model, prompt, system, sampling: &workload.sampling, delivery };
+        let mut body = match self {
+            Self::OpenaiCompletions => openai::completions_body(&ask),
+            Self::OpenaiChat => openai::chat_body(&ask),
+            Self::LlamaCppCompletion => llama_cpp::body(&ask),
+            Self::TgiGenerate => tgi::body(&ask),
+            Self::SglangGenerate => sglang::body(&ask),
+            Self::OllamaGenerate => ollama::generate_body(&ask),
+            Self::OllamaChat => ollama::chat_body(&ask),
+        };
+        for (key, value) in &workload.extra {
+            body.insert(key.clone(), value.clone());
+        }
+        Value::Object(body)
+    }
+
+    /// Returns what one event of an answer tells.
+    pub(crate) fn read(self, event: &Value) -> Told {
+        let mut told = match self {
+            Self::OpenaiCompletions | Self::OpenaiChat => openai::read(event),
+            Self::LlamaCppCompletion => llama_cpp::read(event),
+            Self::TgiGenerate => tgi::read(event),
+            Self::SglangGenerate => sglang::read(event),
+            Self::OllamaGenerate | Self::OllamaChat => ollama::read(event),
+        };
+        told.error = told.error.or_else(|| error_in(event));
+        told
+    }
+}
+
+/// Returns the text of an error object or string under `error`.
+pub(crate) fn error_in(event: &Value) -> Option<String> {
+    let error = event.get("error").filter(|e| !e.is_null())?;
+    let text = error.as_str().or_else(|| error.get("message").and_then(Value::as_str));
+    Some(text.map_or_else(|| error.to_string(), str::to_owned))
+}
+
+/// Puts what is there into an object.
+fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Option<T>) {
+    if let Some(value) = value {
+        body.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Returns text unless it is empty: an event without text is no chunk.
+fn new_text(text: Option<&str>) -> Option<Text> {
+    text.filter(|t| !t.is_empty()).map(|t| Text::New(t.to_owned()))
+}

@@ -1,0 +1,72 @@
+//! The OpenAI completions and chat APIs, as vLLM, SGLang, TGI, llama.cpp and others speak them.
+//!
+//! The usage may come in a chunk with or without `choices`; llama.cpp adds `timings` to the
+//! last one. Reasoning text counts as generated text.
+
+use serde_json::{Map, Value, json};
+
+use super::{Ask, Server, Told, insert, new_text};
+
+pub(super) fn completions_body(ask: &Ask<'_>) -> Map<String, Value> {
+    let mut body = common(ask);
+    body.insert("prompt".to_owned(), Value::from(ask.text()));
+    body
+}
+
+pub(super) fn chat_body(ask: &Ask<'_>) -> Map<String, Value> {
+    let mut body = common(ask);
+    body.insert("messages".to_owned(), ask.messages());
+    body
+}
+
+fn common(ask: &Ask<'_>) -> Map<String, Value> {
+    let mut body = Map::new();
+    insert(&mut body, "model", Some(ask.model));
+    insert(&mut body, "max_tokens", Some(ask.prompt.output_tokens));
+    insert(&mut body, "temperature", Some(ask.sampling.temperature));
+    insert(&mut body, "top_p", ask.sampling.top_p);
+    insert(&mut body, "seed", ask.sampling.seed);
+    insert(&mut body, "ignore_eos", ask.exact().then_some(true));
+    insert(&mut body, "stream", Some(ask.streamed()));
+    insert(&mut body, "stream_options", ask.streamed().then(|| json!({"include_usage": true})));
+    body
+}
+
+pub(super) fn read(event: &Value) -> Told {
+    let choice = &event["choices"][0];
+    let usage = &event["usage"];
+    let content = |part: &Value| part["content"].as_str().map(str::to_owned);
+    let reasoning = |part: &Value| {
+        let text = part["reasoning_content"].as_str().or_else(|| part["reasoning"].as_str());
+        text.map(str::to_owned)
+    };
+    let parts = [&choice["delta"], &choice["message"]];
+    let text = choice["text"]
+        .as_str()
+        .map(str::to_owned)
+        .into_iter()
+        .chain(parts.into_iter().flat_map(|part| reasoning(part).into_iter().chain(content(part))))
+        .collect::<String>();
+    Told {
+        text: new_text(Some(&text)),
+        output_tokens: usage["completion_tokens"].as_i64(),
+        prompt_tokens: usage["prompt_tokens"].as_i64(),
+        cached_prompt_tokens: usage["prompt_tokens_details"]["cached_tokens"].as_i64(),
+        finish_reason: choice["finish_reason"].as_str().map(str::to_owned),
+        server: timings(&event["timings"]),
+        last: choice["finish_reason"].is_string(),
+        ..Told::default()
+    }
+}
+
+/// Reads the `timings` object of llama.cpp.
+pub(super) fn timings(timings: &Value) -> Server {
+    let (new, cached) = (timings["prompt_n"].as_i64(), timings["cache_n"].as_i64());
+    Server {
+        prompt_ms: timings["prompt_ms"].as_f64(),
+        predicted_ms: timings["predicted_ms"].as_f64(),
+        prompt_tokens: new.map(|n| n + cached.unwrap_or(0)),
+        output_tokens: timings["predicted_n"].as_i64(),
+        cached_prompt_tokens: cached,
+    }
+}

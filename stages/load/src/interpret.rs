@@ -1,0 +1,266 @@
+//! From the raw bytes of an attempt to rows, off the measuring path.
+
+use artifacts::Digest;
+use serde_json::Value;
+
+use crate::api::{Api, Delivery, Server, Text, error_in};
+use crate::measure::{Attempt, End, Stop};
+use crate::prompts::Prompt;
+use crate::rows::{ChunkRow, RequestRow, RequestStatus, TokenSource};
+use crate::sse::{Division, divide};
+use crate::wire;
+
+/// The longest error text kept, in characters.
+const ERROR_LENGTH: usize = 300;
+
+/// Everything an answer says, with stamps.
+#[derive(Debug, Default)]
+struct Answer {
+    http_status: Option<u16>,
+    retry_after: Option<u64>,
+    text: String,
+    chunks: Vec<(u64, usize, usize, Option<i64>)>,
+    usage_output: Option<i64>,
+    usage_prompt: Option<i64>,
+    usage_cached: Option<i64>,
+    server: Server,
+    finish_reason: Option<String>,
+    complete: bool,
+    broken: Option<String>,
+    error: Option<String>,
+}
+
+/// Returns the rows of an attempt.
+pub(crate) fn interpret(
+    attempt: &Attempt,
+    prompt: &Prompt,
+    api: Api,
+    delivery: Delivery,
+) -> (RequestRow, Vec<ChunkRow>) {
+    let mut answer = read_answer(attempt, api, delivery);
+    let (status, error) = judge(attempt, &answer);
+    settle_chunk_tokens(&mut answer);
+    let streamed = delivery == Delivery::Streamed;
+    let chunk_count = answer.chunks.len() as i64;
+    let candidates = [
+        (answer.usage_output, TokenSource::Usage),
+        (answer.server.output_tokens, TokenSource::Timings),
+        ((streamed && chunk_count > 0).then_some(chunk_count), TokenSource::Chunks),
+    ];
+    let counted = candidates.into_iter().find_map(|(count, source)| Some((count?, source)));
+    let tokens_agree = answer.usage_output.zip(answer.server.output_tokens).map(|(a, b)| a == b);
+    let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
+    let row = RequestRow {
+        request_id: attempt.request as i64,
+        attempt: i64::from(attempt.attempt),
+        superseded: attempt.superseded,
+        phase: prompt.phase,
+        client_id: attempt.client.map(i64::from),
+        session_id: None,
+        turn: None,
+        prompt_index: prompt.index as i64,
+        prompt_digest: prompt.digest().to_string(),
+        scheduled_ns: ns(attempt.scheduled_ns),
+        connect_ns: attempt.connect_ns.map(ns),
+        sent_ns: attempt.sent_ns.map(ns),
+        headers_ns: attempt.headers_ns.map(ns),
+        first_token_ns: if streamed { answer.chunks.first().map(|c| ns(c.0)) } else { None },
+        last_token_ns: last_chunk_ns.map(ns),
+        done_ns: ns(attempt.done_ns),
+        prompt_tokens: answer.usage_prompt.or(answer.server.prompt_tokens),
+        cached_prompt_tokens: answer.usage_cached.or(answer.server.cached_prompt_tokens),
+        output_tokens: counted.map(|(count, _)| count),
+        tokens_source: counted.map(|(_, source)| source),
+        tokens_agree,
+        requested_output_tokens: i64::from(prompt.output_tokens),
+        chunks: (streamed && answer.http_status.is_some()).then_some(chunk_count),
+        first_chunk_tokens: if streamed { answer.chunks.first().and_then(|c| c.3) } else { None },
+        finish_reason: answer.finish_reason,
+        status,
+        http_status: answer.http_status.map(i64::from),
+        retry_after_s: answer.retry_after.map(ns),
+        error: error.map(|e| e.chars().take(ERROR_LENGTH).collect()),
+        schema_valid: None,
+        send_lag_ns: attempt.sent_ns.map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
+        in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
+        reads: attempt.reads.len() as i64,
+        received_bytes: attempt.bytes.len() as i64,
+        output_characters: (!answer.text.is_empty()).then(|| answer.text.chars().count() as i64),
+        output_digest: (!answer.text.is_empty()).then(|| Digest::of(answer.text.as_bytes()).to_string()),
+        server_prompt_ms: answer.server.prompt_ms,
+        server_predicted_ms: answer.server.predicted_ms,
+    };
+    let chunks = if streamed { answer.chunks } else { Vec::new() };
+    let chunks = chunks.into_iter().map(|(at_ns, read, bytes, tokens)| ChunkRow {
+        request_id: row.request_id,
+        attempt: row.attempt,
+        at_ns: ns(at_ns),
+        bytes: bytes as i64,
+        tokens,
+        read: read as i64,
+    });
+    let chunks = chunks.collect();
+    (row, chunks)
+}
+
+fn ns(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Takes the answer apart: head, framing, events, what each tells and when it was there.
+fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
+    let mut answer = Answer::default();
+    let head = match wire::head(&attempt.bytes) {
+        Ok(Some(head)) => head,
+        Ok(None) => return answer,
+        Err(error) => {
+            answer.broken = Some(error);
+            return answer;
+        }
+    };
+    answer.http_status = Some(head.status);
+    answer.retry_after = head.retry_after;
+    // Body bytes, and how many of them were there after each read.
+    let (mut framing, mut body, mut marks) = (head.framing, Vec::new(), Vec::new());
+    let mut from = head.length;
+    for (index, read) in attempt.reads.iter().enumerate() {
+        if read.end > from {
+            if let Err(error) =
+                framing.advance(&attempt.bytes[from..read.end], |piece| body.extend_from_slice(piece))
+            {
+                answer.broken = Some(error);
+                break;
+            }
+            from = read.end;
+        }
+        marks.push((body.len(), read.at_ns, index));
+    }
+    if !(200..300).contains(&head.status) {
+        answer.error = Some(error_text(&body));
+        return answer;
+    }
+    let division = api.division(delivery);
+    let (events, cut) = divide(&body, division);
+    let count = events.len();
+    let mut counted_before = 0;
+    for (i, event) in events.into_iter().enumerate() {
+        if event.data.trim_ascii() == b"[DONE]" {
+            answer.complete = true;
+            continue;
+        }
+        let told = match serde_json::from_slice::<Value>(&event.data) {
+            // A bare comment-like event of another kind is none of ours.
+            Ok(value) if value.is_object() || value.is_array() => value,
+            _ if i + 1 == count && (cut || !matches!(attempt.end, End::Complete)) => continue,
+            _ if event.kind.as_deref() == Some("ping") => continue,
+            _ => {
+                let data = String::from_utf8_lossy(&event.data);
+                let text = if event.kind.as_deref() == Some("error") {
+                    format!("error event: {data}")
+                } else {
+                    format!("an event is not JSON: {data}")
+                };
+                answer.broken = Some(text);
+                continue;
+            }
+        };
+        let value = if let Value::Array(mut items) = told {
+            if items.is_empty() { continue } else { items.swap_remove(0) }
+        } else {
+            told
+        };
+        if event.kind.as_deref() == Some("error") && answer.error.is_none() {
+            answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
+        }
+        let told = api.read(&value);
+        answer.error = answer.error.take().or(told.error);
+        answer.complete |= told.last || division == Division::Whole;
+        answer.finish_reason = told.finish_reason.or(answer.finish_reason.take());
+        answer.usage_prompt = told.prompt_tokens.or(answer.usage_prompt);
+        answer.usage_cached = told.cached_prompt_tokens.or(answer.usage_cached);
+        answer.usage_output = told.output_tokens.or(answer.usage_output);
+        answer.server.update(told.server);
+        let before = answer.text.len();
+        match told.text {
+            Some(Text::New(text)) => answer.text.push_str(&text),
+            Some(Text::SoFar(text)) => match text.strip_prefix(answer.text.as_str()) {
+                Some(new) => answer.text.push_str(new),
+                // Text that is no longer a prefix was revised: a character was completed.
+                None => answer.text = text,
+            },
+            None => {}
+        }
+        let bytes = answer.text.len().saturating_sub(before);
+        let tokens = told.tokens.or_else(|| told.output_tokens.map(|n| n - counted_before));
+        counted_before = told.output_tokens.unwrap_or(counted_before);
+        if bytes > 0 {
+            let mark = marks.partition_point(|(there, _, _)| *there <= event.end);
+            let (_, at_ns, read) = marks.get(mark).or(marks.last()).copied().unwrap_or_default();
+            answer.chunks.push((at_ns, read, bytes, tokens));
+        }
+    }
+    answer
+}
+
+/// Keeps tokens per chunk only if every chunk has them; if none has, but there are as many
+/// chunks as the server counts tokens, each is one token.
+fn settle_chunk_tokens(answer: &mut Answer) {
+    let total = answer.usage_output.or(answer.server.output_tokens);
+    let known = answer.chunks.iter().all(|chunk| chunk.3.is_some());
+    if !known {
+        let one_each = total == Some(answer.chunks.len() as i64);
+        for chunk in &mut answer.chunks {
+            chunk.3 = one_each.then_some(1);
+        }
+    }
+}
+
+/// Says what became of an attempt, and why.
+fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) {
+    use RequestStatus as S;
+    let with = |status, text: String| (status, Some(text));
+    match &attempt.end {
+        End::Refused(error) => return with(S::Refused, error.clone()),
+        End::Stopped(Stop::Hung) => return with(S::Hung, "no byte on any stream for the heartbeat".into()),
+        End::Stopped(Stop::Cancelled) => return with(S::Cancelled, "stopped".into()),
+        End::Stopped(Stop::Gone) => return with(S::Cancelled, "stopped: the server is gone".into()),
+        End::Timeout("connect") => return with(S::Timeout, "connect timeout".into()),
+        _ => {}
+    }
+    if let Some(status) = answer.http_status.filter(|s| !(200..300).contains(s)) {
+        return with(S::HttpError, format!("HTTP {status}: {}", answer.error.as_deref().unwrap_or_default()));
+    }
+    if let Some(error) = &answer.error {
+        return with(S::MalformedStream, format!("the server reports an error in the answer: {error}"));
+    }
+    if let Some(error) = &answer.broken {
+        return with(S::MalformedStream, error.clone());
+    }
+    match &attempt.end {
+        // Everything asked for has come; how the connection ended does not matter then.
+        _ if answer.complete => (S::Ok, None),
+        End::Complete => {
+            with(S::TruncatedStream, "the stream ended without an end marker or finish reason".into())
+        }
+        End::Closed if attempt.reads.is_empty() => {
+            with(S::ConnectionReset, "the connection closed before any byte of the answer".into())
+        }
+        End::Closed => {
+            with(S::TruncatedStream, "the connection closed before the answer was complete".into())
+        }
+        End::Reset(error) => with(S::ConnectionReset, error.clone()),
+        End::Timeout(which) => with(S::Timeout, format!("{which} timeout")),
+        End::Broken(error) => with(S::MalformedStream, error.clone()),
+        End::Refused(_) | End::Stopped(_) => unreachable!("handled above"),
+    }
+}
+
+fn error_text(body: &[u8]) -> String {
+    let parsed = serde_json::from_slice::<Value>(body).ok();
+    let told = parsed.as_ref().and_then(|value| {
+        error_in(value)
+            .or_else(|| value["message"].as_str().map(str::to_owned))
+            .or_else(|| value["detail"].as_str().map(str::to_owned))
+    });
+    told.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
+}

@@ -1,0 +1,376 @@
+//! The load stage kind: settings to canonical parameters, one cell to tables.
+
+use std::path::PathBuf;
+
+use artifacts::{Column, Digest, Table};
+use pipeline::stage::{
+    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+};
+
+use crate::api::Api;
+use crate::prompts::{PromptSet, pack_digest};
+use crate::random::Origin;
+use crate::rows::{Phase, RequestStatus, chunks_table, requests_table};
+use crate::run::{CellFacts, Ending, LoadResult, LoadSpec, Target, run_load};
+use crate::scrape::metrics_table;
+use crate::settings::{Settings, WorkloadChoice};
+use crate::workload::{OutputMode, Source, Workload};
+
+/// The `load` kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load;
+
+impl StageKind for Load {
+    fn name(&self) -> &'static str {
+        "load"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Measurement
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schemars::schema_for!(Settings)
+    }
+
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let mut settings: Settings = serde_json::from_value(settings.clone())
+            .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
+        let mut problems = Vec::new();
+        if let Some((keys, message)) = settings.arrival.problem() {
+            problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
+        }
+        count_requests(&mut settings, &mut problems);
+        match find_workload(&settings.workload, library) {
+            Ok(workload) => settings.workload = WorkloadChoice::Inline(Box::new(workload)),
+            Err(more) => problems.extend(more),
+        }
+        if problems.is_empty() {
+            Ok(serde_json::to_value(&settings).expect("settings always serialize"))
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        let settings: Settings = serde_json::from_value(job.parameters.clone())
+            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        let WorkloadChoice::Inline(workload) = settings.workload else {
+            return Err(Failure::failed("the workload is still a name"));
+        };
+        let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        let target = target(job, settings.api)?;
+        let measured = settings.requests.unwrap_or_default() as usize;
+        let prompts = PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)
+            .map_err(|e| Failure::failed(e.to_string()))?;
+        let wants_exact = prompts.measured.iter().any(|p| p.output_mode == OutputMode::Exact);
+        let spec = LoadSpec {
+            workload: *workload,
+            prompts,
+            arrival: settings.arrival,
+            delivery: settings.delivery,
+            timeouts: settings.timeouts,
+            heartbeat: settings.heartbeat,
+            origin,
+        };
+        let mut result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
+        if wants_exact && !target.api.can_be_exact() {
+            result.warnings.push(format!(
+                "{} cannot ignore the end of sequence: exact output lengths are caps here",
+                target.api.word()
+            ));
+        }
+        finish(&spec, &target, result)
+    }
+}
+
+/// Sets `requests` from whichever of the two counts is given.
+fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
+    match (settings.requests, settings.requests_per_client.take()) {
+        (Some(0), None) | (None, Some(0)) => {
+            problems.push(Problem::at(&["requests"], "at least one request must be measured"));
+        }
+        (Some(_), None) => {}
+        (None, Some(each)) => match settings.arrival.clients() {
+            Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
+            None => problems.push(
+                Problem::at(
+                    &["requests-per-client"],
+                    format!("`{}` arrivals have no clients", settings.arrival.word()),
+                )
+                .hint("say `requests` instead"),
+            ),
+        },
+        (None, None) => problems
+            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
+        (Some(_), Some(_)) => problems.push(
+            Problem::at(&["requests-per-client"], "`requests` and `requests-per-client` both count requests")
+                .hint("keep one of the two"),
+        ),
+    }
+    if settings.requests.is_some_and(|n| n > u64::from(u32::MAX)) {
+        problems.push(Problem::at(&["requests"], "more than 4,294,967,295 requests in one cell"));
+    }
+}
+
+fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workload, Vec<Problem>> {
+    let (mut workload, inline) = match choice {
+        WorkloadChoice::Inline(workload) => ((**workload).clone(), true),
+        WorkloadChoice::Name(name) => {
+            let Some(found) = library.find("workloads", name) else {
+                let known = library.names("workloads").join(", ");
+                return Err(vec![
+                    Problem::at(&["workload"], format!("no workload is named `{name}`"))
+                        .hint(format!("there are: {known}")),
+                ]);
+            };
+            let workload = serde_json::from_value(found).map_err(|e| {
+                vec![Problem::at(&["workload"], format!("workload `{name}` cannot be read: {e}"))]
+            })?;
+            (workload, false)
+        }
+    };
+    let mut problems: Vec<Problem> = workload
+        .problems()
+        .into_iter()
+        .map(|(keys, message)| {
+            if inline {
+                let keys = std::iter::once("workload".to_owned()).chain(keys);
+                Problem { route: keys.map(Step::Key).collect(), message, hint: None }
+            } else {
+                Problem::at(&["workload"], format!("{}: {message}", keys.join(".")))
+            }
+        })
+        .collect();
+    workload.description = None;
+    if let Err(e) = pin_packs(&mut workload.prompts) {
+        problems.push(Problem::at(&["workload"], e));
+    }
+    if problems.is_empty() { Ok(workload) } else { Err(problems) }
+}
+
+/// Puts the digest of each pack's file beside its name: the content decides, not the name.
+fn pin_packs(source: &mut Source) -> Result<(), String> {
+    match source {
+        Source::Pack(pack) => {
+            if let Some(file) = &pack.file {
+                let found = pack_digest(file).map_err(|e| e.to_string())?;
+                if pack.digest.as_ref().is_some_and(|digest| *digest != found) {
+                    return Err(format!("prompt pack {file} has the digest {found}, not the one declared"));
+                }
+                pack.digest = Some(found);
+            }
+            Ok(())
+        }
+        Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
+        Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
+    }
+}
+
+/// Returns where the running server is reached.
+fn target(job: &Job<'_>, api: Option<Api>) -> Result<Target, Failure> {
+    let serve = job
+        .input_of_kind("serve")
+        .ok_or_else(|| Failure::failed("no server to load").hint("let the stage need one of kind `serve`"))?;
+    let [cell] = serve.cells.as_slice() else {
+        return Err(Failure::failed(format!(
+            "a load cell needs exactly one server, stage `{}` offers {}",
+            serve.stage,
+            serve.cells.len()
+        ))
+        .hint("run the load over every axis of the server"));
+    };
+    let live = cell.live.as_ref().ok_or_else(|| Failure::failed("the server is not alive"))?;
+    let text = |key: &str| live[key].as_str().map(str::to_owned);
+    let base_url = text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
+    let api = match (api, text("api")) {
+        (Some(api), _) => api,
+        (None, Some(word)) => Api::from_word(&word)
+            .ok_or_else(|| Failure::failed(format!("the server speaks `{word}`, an API not known here")))?,
+        (None, None) => Api::OpenaiCompletions,
+    };
+    let path = match api {
+        Api::OpenaiCompletions => live["endpoints"]["completions"].as_str(),
+        Api::OpenaiChat => live["endpoints"]["chat"].as_str(),
+        _ => None,
+    };
+    Ok(Target {
+        base_url,
+        path: path.map(str::to_owned),
+        model: text("model").unwrap_or_default(),
+        api,
+        headers: Vec::new(),
+        metrics: live["endpoints"]["metrics"].as_str().map(str::to_owned),
+        log: text("log_path").map(PathBuf::from),
+    })
+}
+
+/// Turns a run into outputs, or into a failure with the same outputs as evidence.
+fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, Failure> {
+    let outputs = outputs(spec, &result)?;
+    let failure = match &result.ending {
+        Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
+        Ending::Hung => Some(Failure::new(
+            CellStatus::Hung,
+            format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
+        )),
+        Ending::Gone => {
+            Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
+        }
+        Ending::Complete => nothing_answered(&result),
+    };
+    if let Some(mut failure) = failure {
+        failure.evidence = outputs;
+        return Err(failure);
+    }
+    Ok(Done { outputs, warnings: result.warnings, ..Done::default() })
+}
+
+/// Failed requests are data for `verify` to judge; a cell without any answer is not.
+fn nothing_answered(result: &LoadResult) -> Option<Failure> {
+    let statuses = result.statuses();
+    if statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+        return None;
+    }
+    let counts: Vec<String> = statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
+    let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+    Some(Failure::failed(format!(
+        "no request was answered ({}); the first error: {first}",
+        counts.join(", ")
+    )))
+}
+
+fn outputs(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<Output>, Failure> {
+    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+    let prompts = Output::table("prompts", &spec.prompts.table().map_err(wrong)?)?;
+    let Content::Bytes(bytes) = &prompts.content else {
+        return Err(Failure::failed("a table output holds its bytes"));
+    };
+    let digest = Digest::of(bytes);
+    let mut outputs = vec![
+        Output::table("requests", &requests_table(&result.requests).map_err(wrong)?)?,
+        Output::table("chunks", &chunks_table(&result.chunks).map_err(wrong)?)?,
+        Output::table("cell", &cell_table(&result.cell, &result.requests, &digest).map_err(wrong)?)?,
+        Output::table("server_metrics", &metrics_table(&result.server_metrics).map_err(wrong)?)?,
+        prompts,
+    ];
+    if let Some(log) = &result.engine_log {
+        outputs.push(Output::text("engine_log", Media::Text, log.clone()));
+    }
+    Ok(outputs)
+}
+
+/// Makes the table `cell`: one row.
+fn cell_table(
+    cell: &CellFacts,
+    requests: &[crate::rows::RequestRow],
+    prompt_set: &Digest,
+) -> Result<Table, artifacts::TableError> {
+    let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
+    let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
+    let measured = requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
+    let mut lags: Vec<f64> = measured.filter_map(|r| r.send_lag_ns).map(|lag| lag as f64).collect();
+    lags.sort_by(f64::total_cmp);
+    let replays = requests.iter().filter(|r| r.superseded).count();
+    Table::new(vec![
+        int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
+            .unit("requests"),
+        int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")
+            .unit("requests"),
+        text("arrival", cell.arrival, "the kind of arrivals"),
+        int("clients", cell.clients.map(i64::from), "clients of a closed loop; null for open arrivals")
+            .unit("clients"),
+        Column::float("rate", [cell.rate])
+            .unit("req/s")
+            .describe("mean rate of open arrivals; null for closed loops and bursts"),
+        text("api", cell.api, "the API spoken"),
+        Column::boolean("streamed", [Some(cell.streamed)]).describe("whether answers were streamed"),
+        text("prompt_set", &prompt_set.to_string(), "digest of the `prompts` table"),
+        int("started_unix_ns", Some(cell.started_unix_ns), "wall-clock time of the cell's start, since 1970")
+            .unit("ns"),
+        int("measured_from_ns", cell.measured_from_ns, "when the measured phase began").unit("ns"),
+        int("window_from_ns", cell.window.map(|w| w.0), "first `sent_ns` of measured requests").unit("ns"),
+        int("window_to_ns", cell.window.map(|w| w.1), "last `done_ns` of measured requests").unit("ns"),
+        int("client_cpu_ns", cell.client_cpu_ns, "CPU time of the measuring thread in the measured phase")
+            .unit("ns"),
+        Column::float("send_lag_p99", [crate::summary::quantile(&lags, 0.99).map(|ns| ns / 1e6)])
+            .unit("ms")
+            .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
+        int("connections", Some(cell.connections as i64), "connections opened"),
+        int("replays", Some(replays as i64), "requests replayed on a fresh connection"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    struct Shelf;
+
+    impl Library for Shelf {
+        fn find(&self, collection: &str, name: &str) -> Option<Json> {
+            let short =
+                json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
+            (collection == "workloads" && name == "short").then_some(short)
+        }
+
+        fn names(&self, _: &str) -> Vec<String> {
+            vec!["short".to_owned()]
+        }
+    }
+
+    fn settings(change: &Json) -> Json {
+        let mut settings =
+            json!({"workload": "short", "arrival": {"closed-loop": {"clients": 4}}, "requests": 8});
+        for (key, value) in change.as_object().unwrap() {
+            if value.is_null() {
+                settings.as_object_mut().unwrap().remove(key);
+            } else {
+                settings[key] = value.clone();
+            }
+        }
+        settings
+    }
+
+    #[test]
+    fn a_workload_by_name_and_written_out_have_the_same_parameters() {
+        let inline = Shelf.find("workloads", "short").unwrap();
+        let by_name = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
+        assert_eq!(by_name, Load.canonical(&settings(&json!({"workload": inline})), &Shelf).unwrap());
+        assert!(by_name["workload"].get("description").is_none());
+    }
+
+    #[test]
+    fn canonical_parameters_are_their_own_canonical_form() {
+        let once = Load.canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf).unwrap();
+        assert_eq!(once["heartbeat"], "2 min");
+        assert_eq!(Load.canonical(&once, &Shelf).unwrap(), once);
+    }
+
+    #[test]
+    fn requests_per_client_are_requests() {
+        let change = json!({"requests": null, "requests-per-client": 2});
+        let each = Load.canonical(&settings(&change), &Shelf).unwrap();
+        assert_eq!(each, Load.canonical(&settings(&json!({})), &Shelf).unwrap());
+    }
+
+    #[test]
+    fn every_mistake_is_found_at_once_with_its_place() {
+        let change = json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
+        let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
+        let found: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+        assert_eq!(
+            found,
+            [
+                "rate must be above 0, got 0",
+                "how many requests are measured is not said",
+                "no workload is named `shrt`",
+            ]
+        );
+    }
+}

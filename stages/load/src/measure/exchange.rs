@@ -1,0 +1,376 @@
+//! One attempt of one request on one connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::Epoch;
+use crate::wire::{self, Framing};
+
+/// The longest response body kept.
+const MAX_BODY: usize = 256 * 1024 * 1024;
+
+/// How often at least a waiting request looks at its limits and at the stop signal.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A request's time limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_token: Duration,
+    pub(crate) inter_token: Duration,
+    pub(crate) total: Duration,
+}
+
+/// Why everything stops before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The user or the cell's time limit.
+    Cancelled,
+    /// No byte on any stream for the heartbeat.
+    Hung,
+    /// The server takes no connections any more.
+    Gone,
+}
+
+/// What the measuring thread and its watcher share: numbers only.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) epoch: Epoch,
+    stop: AtomicU8,
+    pub(crate) in_flight: AtomicU32,
+    pub(crate) last_sign: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) refused_in_a_row: AtomicU32,
+    /// Whether the server was seen to close connections right after its answers, whatever its
+    /// heads promise (llama.cpp does): connections are then not used twice.
+    pub(crate) closes_at_once: AtomicBool,
+}
+
+impl Shared {
+    /// Starts a cell's clock and counters.
+    pub(crate) fn start() -> Self {
+        Self {
+            epoch: Epoch::start(),
+            stop: AtomicU8::new(0),
+            in_flight: AtomicU32::new(0),
+            last_sign: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            refused_in_a_row: AtomicU32::new(0),
+            closes_at_once: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks everything to stop; the first reason stays.
+    pub(crate) fn stop(&self, reason: Stop) {
+        let code = match reason {
+            Stop::Cancelled => 1,
+            Stop::Hung => 2,
+            Stop::Gone => 3,
+        };
+        let _already = self.stop.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Returns why everything is to stop, if it is.
+    pub(crate) fn stopped(&self) -> Option<Stop> {
+        match self.stop.load(Ordering::Relaxed) {
+            1 => Some(Stop::Cancelled),
+            2 => Some(Stop::Hung),
+            3 => Some(Stop::Gone),
+            _ => None,
+        }
+    }
+}
+
+/// One socket read: when it returned, and how many bytes of the response were there then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) at_ns: u64,
+    pub(crate) end: usize,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The response is complete.
+    Complete,
+    /// The connection ended before the response did.
+    Closed,
+    /// The connection was reset, or another error of the socket.
+    Reset(String),
+    /// The server took no connection.
+    Refused(String),
+    /// A time limit passed; which one.
+    Timeout(&'static str),
+    /// The response broke the rules of HTTP, or our limits.
+    Broken(String),
+    /// Everything was stopped.
+    Stopped(Stop),
+}
+
+/// The raw evidence of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    /// Place in the plan.
+    pub(crate) request: usize,
+    /// 1, or 2 for the replay of a stale connection.
+    pub(crate) attempt: u32,
+    /// The client of a closed loop.
+    pub(crate) client: Option<u32>,
+    pub(crate) scheduled_ns: u64,
+    /// How long the connection took, if one was opened for this attempt.
+    pub(crate) connect_ns: Option<u64>,
+    pub(crate) sent_ns: Option<u64>,
+    /// Other requests in flight when this one was sent.
+    pub(crate) in_flight: u32,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) headers_ns: Option<u64>,
+    pub(crate) done_ns: u64,
+    pub(crate) end: End,
+    /// Whether a second attempt follows.
+    pub(crate) superseded: bool,
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// When its last answer was complete; `None` before the first.
+    served_ns: Option<u64>,
+}
+
+/// A connection that closes sooner than this after an answer did not idle out.
+const AT_ONCE_NS: u64 = 1_000_000_000;
+
+impl Connection {
+    /// Opens a connection.
+    pub(crate) async fn open(
+        shared: &Shared,
+        addresses: &[SocketAddr],
+        limit: Duration,
+    ) -> Result<Self, End> {
+        match tokio::time::timeout(limit, TcpStream::connect(addresses)).await {
+            Ok(Ok(stream)) => {
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                shared.refused_in_a_row.store(0, Ordering::Relaxed);
+                stream.set_nodelay(true).map_err(|e| End::Reset(e.to_string()))?;
+                Ok(Self { stream, served_ns: None })
+            }
+            Ok(Err(e)) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                shared.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+                Err(End::Refused(e.to_string()))
+            }
+            Ok(Err(e)) => Err(End::Reset(format!("connecting: {e}"))),
+            Err(_) => Err(End::Timeout("connect")),
+        }
+    }
+
+    /// Returns whether an idle connection is known to have been closed by the server.
+    pub(crate) fn closed(&self, shared: &Shared) -> bool {
+        let mut byte = [0_u8; 1];
+        // Anything but "nothing there yet" ends it: a byte nobody asked for does, too.
+        let open = matches!(self.stream.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+        if !open {
+            self.note_closed(shared);
+        }
+        !open
+    }
+
+    /// Remembers it if the server closed this connection right after an answer.
+    fn note_closed(&self, shared: &Shared) {
+        if self.served_ns.is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS) {
+            shared.closes_at_once.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sends a request and reads its response into `attempt`; returns the connection if it may
+/// carry another request.
+pub(crate) async fn exchange(
+    shared: &Shared,
+    limits: &Limits,
+    mut connection: Connection,
+    request: &[u8],
+    attempt: &mut Attempt,
+) -> Option<Connection> {
+    attempt.in_flight = shared.in_flight.fetch_add(1, Ordering::Relaxed);
+    attempt.bytes.reserve(8 * 1024);
+    attempt.reads.reserve(64);
+    let sent = shared.epoch.now();
+    attempt.sent_ns = Some(sent);
+    shared.last_sign.store(sent, Ordering::Relaxed);
+    let mut keep = false;
+    let end = match send(shared, limits, &mut connection.stream, request, sent).await {
+        Ok(()) => receive(shared, limits, &mut connection.stream, attempt, sent, &mut keep).await,
+        // A server may answer and close before it has read everything: hear it out.
+        Err(End::Reset(error)) => {
+            let end = receive(shared, limits, &mut connection.stream, attempt, sent, &mut keep).await;
+            if end == End::Complete { end } else { End::Reset(error) }
+        }
+        Err(end) => end,
+    };
+    attempt.done_ns = match attempt.reads.last() {
+        Some(last) if end == End::Complete => last.at_ns,
+        _ => shared.epoch.now(),
+    };
+    attempt.end = end;
+    shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+    if attempt.end != End::Complete {
+        if attempt.reads.is_empty() {
+            connection.note_closed(shared);
+        }
+        return None;
+    }
+    connection.served_ns = Some(attempt.done_ns);
+    (keep && !shared.closes_at_once.load(Ordering::Relaxed)).then_some(connection)
+}
+
+/// Writes the request.
+async fn send(
+    shared: &Shared,
+    limits: &Limits,
+    stream: &mut TcpStream,
+    request: &[u8],
+    sent: u64,
+) -> Result<(), End> {
+    // Nearly always the kernel takes all of it at once.
+    let written = match stream.try_write(request) {
+        Ok(written) => written,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(e) => return Err(End::Reset(e.to_string())),
+    };
+    let watch = Watch { sent, last: sent, body: false };
+    let rest = stream.write_all(&request[written..]);
+    tokio::pin!(rest);
+    loop {
+        let look = Instant::now() + LOOK;
+        match tokio::time::timeout_at(look, &mut rest).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(e)) => return Err(End::Reset(e.to_string())),
+            Err(_) => {
+                if let Some(end) = watch.passed(shared, limits) {
+                    return Err(end);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the response to its end, a limit or a stop.
+async fn receive(
+    shared: &Shared,
+    limits: &Limits,
+    stream: &mut TcpStream,
+    attempt: &mut Attempt,
+    sent: u64,
+    keep: &mut bool,
+) -> End {
+    let mut watch = Watch { sent, last: sent, body: false };
+    let sleep = tokio::time::sleep_until(watch.next_look(shared, limits));
+    tokio::pin!(sleep);
+    let mut framing: Option<Framing> = None;
+    loop {
+        if attempt.bytes.capacity() - attempt.bytes.len() < 1024 {
+            attempt.bytes.reserve(8 * 1024);
+        }
+        let start = attempt.bytes.len();
+        let got = tokio::select! {
+            biased;
+            got = stream.read_buf(&mut attempt.bytes) => got,
+            () = &mut sleep => {
+                if let Some(end) = watch.passed(shared, limits) {
+                    return end;
+                }
+                sleep.as_mut().reset(watch.next_look(shared, limits));
+                continue;
+            }
+        };
+        let at_ns = shared.epoch.now();
+        match got {
+            Ok(0) if framing == Some(Framing::UntilClose) => return End::Complete,
+            Ok(0) => return End::Closed,
+            Ok(_) => {}
+            Err(e) => return End::Reset(e.to_string()),
+        }
+        let end = attempt.bytes.len();
+        attempt.reads.push(Read { at_ns, end });
+        watch.last = at_ns;
+        shared.last_sign.store(at_ns, Ordering::Relaxed);
+        let mut body_start = start;
+        if framing.is_none() {
+            match wire::head(&attempt.bytes) {
+                Ok(None) => continue,
+                Ok(Some(head)) => {
+                    attempt.headers_ns = Some(at_ns);
+                    body_start = head.length;
+                    *keep = head.keep_alive;
+                    framing = Some(head.framing);
+                }
+                Err(error) => return End::Broken(error),
+            }
+        }
+        let Some(framing) = &mut framing else { continue };
+        watch.body |= body_start < end;
+        match framing.advance(&attempt.bytes[body_start..end], |_| ()) {
+            // Bytes beyond the response's end: the connection is out of step.
+            Ok(taken) if framing.done() => {
+                *keep &= body_start + taken == end;
+                return End::Complete;
+            }
+            Ok(_) if end > MAX_BODY => {
+                return End::Broken(format!("the response is longer than {MAX_BODY} bytes"));
+            }
+            Ok(_) => {}
+            Err(error) => return End::Broken(error),
+        }
+    }
+}
+
+/// What the time limits are counted from.
+struct Watch {
+    sent: u64,
+    /// The last sign of life.
+    last: u64,
+    /// Whether a byte of the body has come.
+    body: bool,
+}
+
+impl Watch {
+    fn nearest(&self, limits: &Limits) -> (u64, &'static str) {
+        let after = |from: u64, limit: Duration| {
+            from.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+        };
+        let total = (after(self.sent, limits.total), "total");
+        let silence = if self.body {
+            (after(self.last, limits.inter_token), "inter-token")
+        } else {
+            (after(self.sent, limits.first_token), "first-token")
+        };
+        if silence.0 < total.0 { silence } else { total }
+    }
+
+    /// Returns the end if a limit has passed or everything is stopped.
+    fn passed(&self, shared: &Shared, limits: &Limits) -> Option<End> {
+        if let Some(stop) = shared.stopped() {
+            return Some(End::Stopped(stop));
+        }
+        let (at, which) = self.nearest(limits);
+        (shared.epoch.now() >= at).then_some(End::Timeout(which))
+    }
+
+    fn next_look(&self, shared: &Shared, limits: &Limits) -> Instant {
+        let (at, _) = self.nearest(limits);
+        let look = Instant::now() + LOOK;
+        let now = shared.epoch.now();
+        if at.saturating_sub(now) < u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX) {
+            Instant::from_std(shared.epoch.instant(at))
+        } else {
+            look
+        }
+    }
+}

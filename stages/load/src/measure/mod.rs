@@ -1,0 +1,43 @@
+//! The measuring path: read, stamp, append, and nothing else.
+//!
+//! One thread of its own runs a single-threaded runtime; every socket of a cell lives there.
+//! Requests are rendered to bytes before the clock starts, connections are opened before the
+//! first request, and what comes back is taken apart by another thread after its stream ended.
+//!
+//! # How the stamps are taken
+//!
+//! All stamps are nanoseconds of the monotonic clock since the cell's start.
+//!
+//! - `sent`: read right before the `write(2)` that hands the request's first byte to the kernel.
+//! - an arrival: read right after the `read(2)` that returned the bytes. All bytes of one read
+//!   share its stamp; the `read` column of the table `chunks` shows which chunks did.
+//!
+//! Between the wire and an arrival's stamp lie: the kernel's receive path, the wake-up of this
+//! thread through epoll, and whatever sockets became ready before this one and are served
+//! first (a few microseconds each: one `read(2)`, one clock read, one append, and the search for
+//! the end of the response, which walks the chunk sizes of the transfer encoding but looks at
+//! no data). No parsing of events, no JSON, no logging, no lock shared with another thread and,
+//! once a buffer has grown, no allocation lies in between.
+//!
+//! # Connections
+//!
+//! A kept-alive connection that proves dead before any byte came back is replaced and the
+//! request sent once more: two rows, the first `superseded`. A server seen to close connections
+//! right after its answers gets a fresh connection for every further request, opened before
+//! `sent` is stamped.
+//!
+//! # Limits
+//!
+//! A request's time limits are checked when they may have passed and at least twice a second;
+//! so a limit takes effect up to half a second late when another limit was the nearer one.
+//! The *first-token* limit ends with the first byte of the body, since what a byte means is not
+//! known here; a server that sends headers or comments early moves the wait into the
+//! *inter-token* limit.
+
+mod clients;
+mod clock;
+mod exchange;
+
+pub(crate) use clients::{Measured, Plan, Planned, measure};
+pub(crate) use clock::Epoch;
+pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};

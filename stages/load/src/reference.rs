@@ -1,0 +1,370 @@
+//! A reference server: a known schedule of tokens, known faults, and a log of its true times.
+//!
+//! Raw HTTP/1.1 over tokio on a thread of its own, so that the load generator can be checked
+//! against what was really sent. Token `i` is sent at `arrival + ttft + i · gap` (an absolute
+//! schedule); the moment each was really handed to the kernel is logged. It speaks every API
+//! the load speaks, told apart by path. For tests, calibration and benches; no engine.
+
+mod answers;
+mod faults;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+pub use faults::{Fault, Faults};
+
+use answers::Dialect;
+
+/// What the server does with a request.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// From a request's arrival to its first token.
+    pub ttft: Duration,
+    /// Between tokens.
+    pub gap: Duration,
+    /// How many tokens an answer has; `None`: as many as asked for.
+    pub tokens: Option<u32>,
+    /// Tokens sent in one event.
+    pub tokens_per_chunk: u32,
+    /// What goes wrong, and for which requests.
+    pub faults: Faults,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            ttft: Duration::ZERO,
+            gap: Duration::ZERO,
+            tokens: None,
+            tokens_per_chunk: 1,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// What really happened to one request, ns since the server's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// The request's place in the order of arrival.
+    pub ordinal: u64,
+    /// When its last byte had been read.
+    pub arrived_ns: u64,
+    /// When each event with text was handed to the kernel.
+    pub sent_ns: Vec<u64>,
+    /// The request as received, head and body.
+    pub request: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct State {
+    behaviour: Behaviour,
+    started: Instant,
+    arrivals: AtomicU64,
+    log: Mutex<Vec<Truth>>,
+    stop: Notify,
+    keep_requests: bool,
+}
+
+/// A running reference server; dropping it stops it and breaks its connections.
+#[derive(Debug)]
+pub struct ReferenceServer {
+    address: SocketAddr,
+    state: Arc<State>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl ReferenceServer {
+    /// Starts a server on a free port of the loopback and keeps the requests it gets.
+    ///
+    /// # Errors
+    /// If no port or thread is to be had.
+    pub fn start(behaviour: Behaviour) -> io::Result<Self> {
+        Self::start_on(behaviour, 0)
+    }
+
+    /// Starts a server on a given port of the loopback; 0 is any free one.
+    ///
+    /// # Errors
+    /// If the port or a thread is not to be had.
+    pub fn start_on(behaviour: Behaviour, port: u16) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", port))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State {
+            behaviour,
+            started: Instant::now(),
+            arrivals: AtomicU64::new(0),
+            log: Mutex::default(),
+            stop: Notify::new(),
+            keep_requests: port == 0,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let served = state.clone();
+        let thread = std::thread::Builder::new().name("reference".to_owned()).spawn(move || {
+            // A failing listener ends the server; its clients see refused connections.
+            let _ended = runtime.block_on(serve(listener, served));
+        })?;
+        Ok(Self { address, state, thread: Some(thread) })
+    }
+
+    /// Returns the server's URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns what happened so far, in order of arrival; requests still in flight are not in it.
+    pub fn truth(&self) -> Vec<Truth> {
+        let mut log = self.state.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        log.sort_by_key(|truth| truth.ordinal);
+        log
+    }
+
+    /// Waits until the server ends, which by itself it never does.
+    pub fn wait(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for ReferenceServer {
+    fn drop(&mut self) {
+        self.state.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, state: Arc<State>) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted?;
+                stream.set_nodelay(true)?;
+                let state = state.clone();
+                tokio::spawn(async move {
+                    // A client that goes away is the client's business.
+                    let _gone = connection(stream, &state).await;
+                });
+            }
+            () = state.stop.notified() => return Ok(()),
+        }
+    }
+}
+
+/// A request as far as the server reads it.
+struct Request {
+    bytes: Vec<u8>,
+    path_end: usize,
+    body_start: usize,
+}
+
+impl Request {
+    fn path(&self) -> &str {
+        let line = std::str::from_utf8(&self.bytes[..self.path_end]).unwrap_or_default();
+        line.split(' ').nth(1).unwrap_or_default()
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.bytes[self.body_start..]
+    }
+
+    /// The number after a key of the body, without parsing all of it.
+    fn number(&self, key: &str) -> Option<u32> {
+        let body = std::str::from_utf8(self.body()).ok()?;
+        let at = body.find(&format!("\"{key}\":"))? + key.len() + 3;
+        let digits: String = body[at..].trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    }
+
+    fn streamed(&self) -> bool {
+        let body = String::from_utf8_lossy(self.body());
+        body.contains("\"stream\":true") || self.path() == "/generate_stream"
+    }
+}
+
+async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
+    let mut pending = Vec::new();
+    while let Some(request) = read_request(&mut stream, &mut pending).await? {
+        let arrived = Instant::now();
+        if request.path() == "/metrics" {
+            let count = state.arrivals.load(Ordering::Relaxed);
+            let text =
+                format!("# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n");
+            stream.write_all(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
+            continue;
+        }
+        let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
+        let fault = state.behaviour.faults.of(ordinal);
+        let mut truth = Truth { ordinal, arrived_ns: since(state, arrived), ..Truth::default() };
+        let kept = answer(&mut stream, state, &request, fault, arrived, &mut truth).await;
+        if state.keep_requests {
+            truth.request = request.bytes;
+        }
+        state.log.lock().unwrap_or_else(PoisonError::into_inner).push(truth);
+        if !kept? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn since(state: &State, at: Instant) -> u64 {
+    u64::try_from(at.duration_since(state.started).as_nanos()).unwrap_or(u64::MAX)
+}
+
+async fn read_request(stream: &mut TcpStream, pending: &mut Vec<u8>) -> io::Result<Option<Request>> {
+    loop {
+        if let Some(end) = pending.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&pending[..end]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length:"))
+                .and_then(|value| value.trim().parse::<usize>().ok())
+                .unwrap_or(0);
+            let total = end + 4 + length;
+            if pending.len() >= total {
+                let rest = pending.split_off(total);
+                let bytes = std::mem::replace(pending, rest);
+                let path_end = bytes.iter().position(|&b| b == b'\r').unwrap_or(0);
+                return Ok(Some(Request { bytes, path_end, body_start: end + 4 }));
+            }
+        }
+        if stream.read_buf(pending).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Answers one request; returns whether the connection goes on.
+async fn answer(
+    stream: &mut TcpStream,
+    state: &State,
+    request: &Request,
+    fault: Fault,
+    arrived: Instant,
+    truth: &mut Truth,
+) -> io::Result<bool> {
+    let behaviour = &state.behaviour;
+    let asked = ["max_tokens", "n_predict", "max_new_tokens", "num_predict"]
+        .into_iter()
+        .find_map(|key| request.number(key));
+    let tokens = match fault {
+        Fault::NoTokens => 0,
+        _ => behaviour.tokens.or(asked).unwrap_or(16),
+    };
+    let Some(dialect) = Dialect::of(request.path()) else {
+        stream.write_all(&answers::error(404, "", "no such path")).await?;
+        return Ok(true);
+    };
+    match fault {
+        Fault::CloseBeforeAnswer => return Ok(false),
+        Fault::ResetBeforeAnswer => {
+            stream.set_zero_linger()?;
+            return Ok(false);
+        }
+        Fault::Status(code) => {
+            let extra = if code == 429 || code == 503 { "Retry-After: 7\r\n" } else { "" };
+            stream.write_all(&answers::error(code, extra, "not now")).await?;
+            return Ok(true);
+        }
+        Fault::StallBeforeHead => return stall(state).await,
+        Fault::Nonsense => {
+            stream.write_all(b"I do not speak HTTP\r\n\r\n").await?;
+            return Ok(false);
+        }
+        _ => {}
+    }
+    let due = |i: u32| arrived + behaviour.ttft + behaviour.gap * i;
+    if !request.streamed() {
+        tokio::time::sleep_until(due(tokens.saturating_sub(1)).into()).await;
+        stream.write_all(&answers::whole(200, "", "application/json", &dialect.whole(tokens))).await?;
+        return Ok(true);
+    }
+    let mut writer = Writer { stream, fault };
+    writer.raw(dialect.stream_head().as_bytes()).await?;
+    if fault == Fault::StallBeforeFirstToken {
+        return stall(state).await;
+    }
+    if let Some(first) = dialect.first_event() {
+        writer.event(first.as_bytes()).await?;
+    }
+    let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
+    while sent < tokens {
+        let in_chunk = step.min(tokens - sent);
+        match fault {
+            Fault::ResetAfter(n) if sent >= n => {
+                writer.stream.set_zero_linger()?;
+                return Ok(false);
+            }
+            Fault::CloseAfter(n) if sent >= n => return Ok(false),
+            Fault::StallAfter(n) if sent >= n => return stall(state).await,
+            Fault::ErrorEventAfter(n) if sent >= n => {
+                writer.event(b"data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\n").await?;
+                writer.event(b"data: [DONE]\n\n").await?;
+                writer.raw(b"0\r\n\r\n").await?;
+                return Ok(true);
+            }
+            Fault::BrokenJsonAfter(n) if sent >= n => writer.event(b"data: {\"choices\": oops}\n\n").await?,
+            _ => {}
+        }
+        let at = due(sent + in_chunk - 1);
+        if at > Instant::now() {
+            tokio::time::sleep_until(at.into()).await;
+        }
+        truth.sent_ns.push(since(state, Instant::now()));
+        writer.event(dialect.event(sent, in_chunk, fault).as_bytes()).await?;
+        sent += in_chunk;
+    }
+    for event in dialect.last_events(tokens, fault) {
+        writer.event(event.as_bytes()).await?;
+    }
+    if fault == Fault::CloseInsteadOfEnd {
+        return Ok(false);
+    }
+    writer.raw(b"0\r\n\r\n").await?;
+    Ok(fault != Fault::CloseAfterAnswer)
+}
+
+/// Says nothing any more until the server stops.
+async fn stall(state: &State) -> io::Result<bool> {
+    let _never = state;
+    std::future::pending::<()>().await;
+    Ok(false)
+}
+
+/// Writes events as the fault demands.
+struct Writer<'a> {
+    stream: &'a mut TcpStream,
+    fault: Fault,
+}
+
+impl Writer<'_> {
+    async fn event(&mut self, event: &[u8]) -> io::Result<()> {
+        if self.fault == Fault::Drip {
+            // Every byte a transfer chunk and a segment of its own: cuts lines and characters.
+            for byte in event {
+                self.stream.write_all(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()).await?;
+                tokio::task::yield_now().await;
+            }
+            return Ok(());
+        }
+        let mut framed = format!("{:x}\r\n", event.len()).into_bytes();
+        framed.extend_from_slice(event);
+        framed.extend_from_slice(b"\r\n");
+        self.stream.write_all(&framed).await
+    }
+
+    async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+}

@@ -1,0 +1,175 @@
+//! The answers of the reference server in the words of each API.
+
+use serde_json::{Value, json};
+
+use super::Fault;
+
+/// An API, as its path tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Completions,
+    Chat,
+    LlamaCpp,
+    Tgi,
+    Sglang,
+    OllamaGenerate,
+    OllamaChat,
+}
+
+/// Returns the text of token `i`: some hold characters of several bytes.
+fn token(i: u32) -> &'static str {
+    [" one", " zwölf", " 三", " 🦀", " five"][i as usize % 5]
+}
+
+fn text(from: u32, count: u32) -> String {
+    (from..from + count).map(token).collect()
+}
+
+impl Dialect {
+    pub(super) fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/v1/completions" => Self::Completions,
+            "/v1/chat/completions" => Self::Chat,
+            "/completion" => Self::LlamaCpp,
+            "/generate_stream" => Self::Tgi,
+            "/generate" => Self::Sglang,
+            "/api/generate" => Self::OllamaGenerate,
+            "/api/chat" => Self::OllamaChat,
+            _ => return None,
+        })
+    }
+
+    fn lines(self) -> bool {
+        matches!(self, Self::OllamaGenerate | Self::OllamaChat)
+    }
+
+    pub(super) fn stream_head(self) -> String {
+        let media = if self.lines() { "application/x-ndjson" } else { "text/event-stream" };
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nTransfer-Encoding: chunked\r\n\r\n")
+    }
+
+    /// The event chat APIs begin with: a role, and no text.
+    pub(super) fn first_event(self) -> Option<String> {
+        (self == Self::Chat).then(|| {
+            event(
+                &json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": null}}]}),
+                Fault::None,
+            )
+        })
+    }
+
+    pub(super) fn event(self, from: u32, count: u32, fault: Fault) -> String {
+        let text = text(from, count);
+        // The common cases are written by hand: the ceiling is measured against this server.
+        let value = match self {
+            Self::Completions if fault != Fault::Decorated => {
+                let extra = if fault == Fault::EmptyChunks {
+                    "data: {\"choices\":[{\"index\":0,\"text\":\"\"}]}\n\n"
+                } else {
+                    ""
+                };
+                return format!("{extra}data: {{\"choices\":[{{\"index\":0,\"text\":\"{text}\"}}]}}\n\n");
+            }
+            Self::Completions => json!({"choices": [{"index": 0, "text": text}]}),
+            Self::Chat => json!({"choices": [{"index": 0, "delta": {"content": text}}]}),
+            Self::LlamaCpp => json!({"content": text, "stop": false}),
+            Self::Tgi => json!({"index": from, "token": {"id": from, "text": text, "special": false},
+                "generated_text": null, "details": null}),
+            Self::Sglang => json!({"text": self::text(0, from + count),
+                "meta_info": {"completion_tokens": from + count, "prompt_tokens": 7, "finish_reason": null}}),
+            Self::OllamaGenerate => json!({"response": text, "done": false}),
+            Self::OllamaChat => json!({"message": {"role": "assistant", "content": text}, "done": false}),
+        };
+        if self.lines() { format!("{value}\n") } else { event(&value, fault) }
+    }
+
+    pub(super) fn last_events(self, tokens: u32, fault: Fault) -> Vec<String> {
+        if fault == Fault::NoEnd {
+            return Vec::new();
+        }
+        let usage = json!({"prompt_tokens": 7, "completion_tokens": tokens});
+        let values = match self {
+            Self::Completions | Self::Chat => {
+                let finish = if self == Self::Chat {
+                    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+                } else {
+                    json!({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
+                };
+                let mut values = vec![finish];
+                if fault != Fault::NoUsage {
+                    values.push(json!({"choices": [], "usage": usage}));
+                }
+                values
+            }
+            Self::LlamaCpp => vec![json!({"content": "", "stop": true, "stop_type": "limit",
+                "tokens_predicted": tokens, "tokens_evaluated": 7,
+                "timings": {"prompt_n": 5, "cache_n": 2, "prompt_ms": 1.5, "predicted_n": tokens, "predicted_ms": 2.5}})],
+            Self::Tgi => vec![json!({"index": tokens, "token": {"id": 2, "text": "", "special": true},
+                "generated_text": text(0, tokens),
+                "details": {"finish_reason": "length", "generated_tokens": tokens, "seed": null}})],
+            Self::Sglang => vec![json!({"text": text(0, tokens), "meta_info": {"completion_tokens": tokens,
+                "prompt_tokens": 7, "cached_tokens": 2, "finish_reason": {"type": "length", "length": tokens}}})],
+            Self::OllamaGenerate | Self::OllamaChat => vec![json!({"response": "", "done": true,
+                "done_reason": "length", "prompt_eval_count": 7, "eval_count": tokens,
+                "prompt_eval_duration": 1_500_000, "eval_duration": 2_500_000})],
+        };
+        let write = |value: &Value| if self.lines() { format!("{value}\n") } else { event(value, fault) };
+        let mut events: Vec<String> = values.iter().map(write).collect();
+        let marked = matches!(self, Self::Completions | Self::Chat | Self::Sglang);
+        if marked && fault != Fault::NoDone {
+            events.push("data: [DONE]\n\n".to_owned());
+        }
+        events
+    }
+
+    /// The body of an answer that is not streamed.
+    pub(super) fn whole(self, tokens: u32) -> Vec<u8> {
+        let text = text(0, tokens);
+        let usage = json!({"prompt_tokens": 7, "completion_tokens": tokens});
+        let value = match self {
+            Self::Completions => {
+                json!({"choices": [{"index": 0, "text": text, "finish_reason": "length"}], "usage": usage})
+            }
+            Self::Chat => json!({"choices": [{"index": 0, "finish_reason": "length",
+                "message": {"role": "assistant", "content": text}}], "usage": usage}),
+            Self::LlamaCpp => json!({"content": text, "stop": true, "stop_type": "limit",
+                "tokens_predicted": tokens, "tokens_evaluated": 7}),
+            Self::Tgi => json!({"generated_text": text}),
+            Self::Sglang => json!({"text": text, "generated_text": text,
+                "details": {"finish_reason": "length", "generated_tokens": tokens},
+                "meta_info": {"completion_tokens": tokens, "prompt_tokens": 7, "finish_reason": {"type": "length"}}}),
+            Self::OllamaGenerate => {
+                json!({"response": text, "done": true, "eval_count": tokens, "prompt_eval_count": 7})
+            }
+            Self::OllamaChat => json!({"message": {"content": text}, "done": true, "eval_count": tokens,
+                "prompt_eval_count": 7}),
+        };
+        value.to_string().into_bytes()
+    }
+}
+
+fn event(value: &Value, fault: Fault) -> String {
+    if fault == Fault::Decorated {
+        // JSON allows line breaks between tokens, so data may be spread over lines.
+        let spread = value.to_string().replacen(':', ":\r\ndata: ", 1);
+        return format!(": ping\r\nid: 1\r\ndata: {spread}\r\n\r\n");
+    }
+    format!("data: {value}\n\n")
+}
+
+/// An answer of known length.
+pub(super) fn whole(code: u16, extra: &str, media: &str, body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!(
+        "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\n{extra}Content-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// An error answer.
+pub(super) fn error(code: u16, extra: &str, message: &str) -> Vec<u8> {
+    let body = json!({"error": {"message": message}}).to_string();
+    whole(code, extra, "application/json", body.as_bytes())
+}

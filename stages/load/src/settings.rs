@@ -1,0 +1,82 @@
+//! The settings of a load stage.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Api, Delivery};
+use crate::arrival::Arrival;
+use crate::span::Span;
+use crate::workload::Workload;
+
+/// The settings of a load stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Settings {
+    /// What a request asks for: the name of a definition in `workloads`, or one written here.
+    pub workload: WorkloadChoice,
+    /// When requests arrive.
+    pub arrival: Arrival,
+    /// How many requests are measured. Either this or `requests-per-client`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+    /// How many requests are measured for each client of a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub requests_per_client: Option<u64>,
+    /// How many requests are sent and answered before measuring begins, in a closed loop.
+    #[serde(default)]
+    pub warmup: u64,
+    /// The API to speak; by default the one the server's definition names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+    /// Whether answers are streamed.
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// A request's time limits.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// No byte on any stream for so long, while requests are in flight, ends the cell as hung;
+    /// `0 s` turns the watchdog off.
+    #[serde(default = "heartbeat")]
+    pub heartbeat: Span,
+}
+
+fn heartbeat() -> Span {
+    Span::seconds(60)
+}
+
+/// A workload by name or written out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WorkloadChoice {
+    /// The name of a definition.
+    Name(String),
+    /// The definition itself.
+    Inline(Box<Workload>),
+}
+
+/// A request's time limits. A request that passes one is a row of status `timeout`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// For opening a connection.
+    pub connect: Span,
+    /// From the request's first byte to the first byte of the answer's body.
+    pub first_token: Span,
+    /// Between bytes of the answer's body.
+    pub inter_token: Span,
+    /// From the request's first byte to the answer's end.
+    pub total: Span,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Span::seconds(10),
+            first_token: Span::seconds(300),
+            inter_token: Span::seconds(60),
+            total: Span::seconds(3600),
+        }
+    }
+}

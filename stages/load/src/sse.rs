@@ -1,0 +1,165 @@
+//! Server-sent events and JSON lines, taken from body bytes after the stream has ended.
+//!
+//! Works on bytes, line by line, so that reads may cut anywhere, inside a character too. Each
+//! event carries the place of the last byte of its last data line, through which it gets the
+//! stamp of the read that completed it.
+
+/// How a body is divided into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Division {
+    /// Server-sent events (WHATWG HTML, section 9.2.6).
+    Events,
+    /// One JSON document a line.
+    Lines,
+    /// One JSON document in all.
+    Whole,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The `event:` field, if any.
+    pub(crate) kind: Option<String>,
+    /// The data, lines joined by a line feed.
+    pub(crate) data: Vec<u8>,
+    /// The place in the body of the byte that completed the data: its line's end.
+    pub(crate) end: usize,
+}
+
+/// Returns the events of a body, and whether its last event was left unfinished.
+pub(crate) fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
+    match division {
+        Division::Whole => {
+            let event = Event { kind: None, data: body.to_vec(), end: body.len().saturating_sub(1) };
+            (if body.is_empty() { Vec::new() } else { vec![event] }, false)
+        }
+        Division::Lines => {
+            let mut events = Vec::new();
+            for (line, end, _) in lines(body) {
+                if !line.iter().all(u8::is_ascii_whitespace) {
+                    events.push(Event { kind: None, data: line.to_vec(), end });
+                }
+            }
+            (events, false)
+        }
+        Division::Events => server_sent(body),
+    }
+}
+
+fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
+    let mut events = Vec::new();
+    let (mut kind, mut data, mut data_end) = (None::<String>, None::<Vec<u8>>, 0);
+    let body_start = if body.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let mut cut = false;
+    for (line, end, finished) in lines(&body[body_start..]) {
+        if line.is_empty() {
+            if let Some(data) = data.take() {
+                events.push(Event { kind: kind.take(), data, end: data_end });
+            }
+            kind = None;
+            continue;
+        }
+        if line[0] == b':' {
+            continue;
+        }
+        let (field, value) = match line.iter().position(|&b| b == b':') {
+            Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
+            None => (line, &[][..]),
+        };
+        match field {
+            b"data" => {
+                match &mut data {
+                    Some(data) => {
+                        data.push(b'\n');
+                        data.extend_from_slice(value);
+                    }
+                    None => data = Some(value.to_vec()),
+                }
+                data_end = body_start + end;
+                cut = !finished;
+            }
+            b"event" => kind = Some(String::from_utf8_lossy(value).into_owned()),
+            _ => {}
+        }
+    }
+    // A last event without its blank line: servers that close right after `data: [DONE]` leave
+    // it so. A data line without its end may lack bytes: that one is said to be unfinished.
+    if let Some(data) = data {
+        events.push(Event { kind, data, end: data_end });
+    } else {
+        cut = false;
+    }
+    (events, cut)
+}
+
+/// Iterates over lines ended by LF, CRLF or CR: the line, the place of its end, whether it has one.
+fn lines(body: &[u8]) -> impl Iterator<Item = (&[u8], usize, bool)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= body.len() {
+            return None;
+        }
+        let start = at;
+        match body[start..].iter().position(|&b| b == b'\n' || b == b'\r') {
+            Some(offset) => {
+                let end = start + offset;
+                at = if body[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+                Some((&body[start..end], end, true))
+            }
+            None => {
+                at = body.len();
+                Some((&body[start..], body.len() - 1, false))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(body: &str) -> Vec<String> {
+        let (events, _) = divide(body.as_bytes(), Division::Events);
+        events.into_iter().map(|e| String::from_utf8(e.data).unwrap()).collect()
+    }
+
+    #[test]
+    fn line_ends_of_all_three_kinds_divide_events() {
+        for end in ["\n", "\r\n", "\r"] {
+            let body = ["data: a", "", ": ping", "", "data:b", "data: c", "", ""].join(end);
+            assert_eq!(data(&body), ["a", "b\nc"], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn comments_other_fields_and_a_byte_order_mark_are_no_data() {
+        assert_eq!(data("\u{feff}id: 7\nretry: 3\ndata: x\n\n:\n\nevent: ping\n\n"), ["x"]);
+    }
+
+    #[test]
+    fn an_event_keeps_its_kind() {
+        let (events, _) = divide(b"event: error\ndata: {}\n\ndata: y\n\n", Division::Events);
+        assert_eq!(events[0].kind.as_deref(), Some("error"));
+        assert_eq!(events[1].kind, None);
+    }
+
+    #[test]
+    fn a_last_event_without_its_blank_line_counts_and_one_cut_in_its_line_is_told() {
+        assert!(!divide(b"data: [DONE]\n", Division::Events).1);
+        let (events, cut) = divide(b"data: a\n\ndata: {\"ha", Division::Events);
+        assert_eq!((events.len(), cut), (2, true));
+    }
+
+    #[test]
+    fn an_event_ends_where_its_last_data_line_ends() {
+        let body = b"data: a\n\ndata: b\ndata: c\n\n";
+        let ends: Vec<usize> = divide(body, Division::Events).0.iter().map(|e| e.end).collect();
+        assert_eq!(ends, [7, 24]);
+    }
+
+    #[test]
+    fn json_lines_are_events() {
+        let (events, _) = divide(b"{\"a\":1}\n\n{\"a\":2}\n", Division::Lines);
+        assert_eq!(events.iter().map(|e| e.end).collect::<Vec<_>>(), [7, 16]);
+    }
+}

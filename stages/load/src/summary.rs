@@ -1,0 +1,286 @@
+//! The usual table of a run, from its rows.
+//!
+//! The definitions are those of the analysis: per-request metrics over measured requests that
+//! are ok, quantiles of type 7 on the exact values, throughput over the window from the first
+//! `sent_ns` to the last `done_ns`. An undefined value is absent.
+
+use std::collections::BTreeMap;
+
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
+
+/// A sample in figures; milliseconds unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distribution {
+    /// How many values.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their sample standard deviation (n − 1); `None` for one value.
+    pub std: Option<f64>,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// Quantiles of type 7.
+    pub p50: f64,
+    /// See `p50`.
+    pub p90: f64,
+    /// See `p50`.
+    pub p95: f64,
+    /// See `p50`.
+    pub p99: f64,
+}
+
+impl Distribution {
+    /// Returns the figures of a sample; `None` if it is empty.
+    pub fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let n = values.len();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        Some(Self {
+            n,
+            mean,
+            std: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
+            min: *values.first()?,
+            max: *values.last()?,
+            p50: quantile(&values, 0.50)?,
+            p90: quantile(&values, 0.90)?,
+            p95: quantile(&values, 0.95)?,
+            p99: quantile(&values, 0.99)?,
+        })
+    }
+}
+
+/// Returns quantile `q` (0–1) of values in ascending order: type 7 (Hyndman and Fan 1996),
+/// linear interpolation, the default of NumPy and R. `None` without values.
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let place = q.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(below + (above - below) * (place - place.floor()))
+}
+
+/// Bounds a request must keep to count as good, ms. A bound on a value that is undefined for a
+/// request is not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Slo {
+    /// On the time to the first token.
+    pub ttft_ms: Option<f64>,
+    /// On the time per output token.
+    pub tpot_ms: Option<f64>,
+    /// On the end-to-end latency.
+    pub e2e_ms: Option<f64>,
+}
+
+/// The usual table of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Measured requests by status, superseded attempts left out.
+    pub statuses: BTreeMap<RequestStatus, u64>,
+    /// First `sent_ns` to last `done_ns` of measured requests, s.
+    pub window_s: Option<f64>,
+    /// Answered requests a second.
+    pub request_throughput: Option<f64>,
+    /// Output tokens of answered requests a second.
+    pub output_throughput: Option<f64>,
+    /// Prompt and output tokens of answered requests a second.
+    pub total_throughput: Option<f64>,
+    /// Output tokens of answered requests.
+    pub output_tokens: i64,
+    /// Prompt tokens of answered requests.
+    pub prompt_tokens: i64,
+    /// First token − sent, ms.
+    pub ttft: Option<Distribution>,
+    /// First token − scheduled, ms; only for open arrivals.
+    pub ttft_scheduled: Option<Distribution>,
+    /// Time per output token after the first chunk, ms.
+    pub tpot: Option<Distribution>,
+    /// Gaps between chunks with text, all requests pooled, ms.
+    pub icl: Option<Distribution>,
+    /// Last token − sent, ms.
+    pub e2e_latency: Option<Distribution>,
+    /// Sent − scheduled, ms: the client's own delay.
+    pub send_lag: Option<Distribution>,
+    /// Requests a second that keep every bound; `None` without bounds.
+    pub goodput: Option<f64>,
+    /// Share of answered requests that keep every bound; `None` without bounds.
+    pub slo_pass_rate: Option<f64>,
+}
+
+const MS: f64 = 1e6;
+
+fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
+    Some((to? - from?) as f64 / MS)
+}
+
+/// Returns a request's time to first token, ms; `None` if not streamed or no token came.
+fn ttft(row: &RequestRow) -> Option<f64> {
+    ms(row.sent_ns, row.first_token_ns)
+}
+
+/// Returns a request's end-to-end latency, ms; `None` if no token came.
+fn e2e(row: &RequestRow) -> Option<f64> {
+    ms(row.sent_ns, row.last_token_ns)
+}
+
+/// Returns a request's time per output token, ms: (last − first) over the tokens after the first
+/// chunk. Where the first chunk's tokens are not known they are taken to be one, as vLLM and
+/// SGLang do. `None` if no token follows the first chunk.
+fn tpot(row: &RequestRow) -> Option<f64> {
+    let after_first = row.output_tokens? - row.first_chunk_tokens.unwrap_or(1);
+    let span = ms(row.first_token_ns, row.last_token_ns)?;
+    (after_first > 0 && row.chunks? > 1).then(|| span / after_first as f64)
+}
+
+impl Slo {
+    fn kept(&self, row: &RequestRow) -> bool {
+        let keeps = |bound: Option<f64>, value: Option<f64>| match bound {
+            Some(bound) => value.is_some_and(|v| v <= bound),
+            None => true,
+        };
+        keeps(self.ttft_ms, ttft(row)) && keeps(self.tpot_ms, tpot(row)) && keeps(self.e2e_ms, e2e(row))
+    }
+
+    fn any(&self) -> bool {
+        self.ttft_ms.is_some() || self.tpot_ms.is_some() || self.e2e_ms.is_some()
+    }
+}
+
+/// Returns the usual table of a run's rows.
+pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Summary {
+    let counted: Vec<&RequestRow> =
+        requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded).collect();
+    let ok: Vec<&RequestRow> = counted.iter().copied().filter(|r| r.status == RequestStatus::Ok).collect();
+    let mut statuses = BTreeMap::new();
+    for row in &counted {
+        *statuses.entry(row.status).or_default() += 1;
+    }
+    let from = counted.iter().filter_map(|r| r.sent_ns).min();
+    let to = counted.iter().filter(|r| r.sent_ns.is_some()).map(|r| r.done_ns).max();
+    let window_s = ms(from, to).map(|ms| ms / 1000.0).filter(|s| *s > 0.0);
+    let rate = |count: f64| window_s.map(|s| count / s);
+    let output_tokens: i64 = ok.iter().filter_map(|r| r.output_tokens).sum();
+    let prompt_tokens: i64 = ok.iter().filter_map(|r| r.prompt_tokens).sum();
+    let over =
+        |f: &dyn Fn(&RequestRow) -> Option<f64>| Distribution::of(ok.iter().copied().filter_map(f).collect());
+    let good = ok.iter().filter(|r| slo.kept(r)).count() as f64;
+    let open = counted.iter().all(|r| r.client_id.is_none());
+    Summary {
+        window_s,
+        request_throughput: rate(ok.len() as f64),
+        output_throughput: rate(output_tokens as f64),
+        total_throughput: rate((output_tokens + prompt_tokens) as f64),
+        output_tokens,
+        prompt_tokens,
+        ttft: over(&ttft),
+        ttft_scheduled: if open { over(&|r| ms(Some(r.scheduled_ns), r.first_token_ns)) } else { None },
+        tpot: over(&tpot),
+        icl: Distribution::of(gaps(&ok, chunks)),
+        e2e_latency: over(&e2e),
+        send_lag: Distribution::of(counted.iter().filter_map(|r| Some(r.send_lag_ns? as f64 / MS)).collect()),
+        goodput: if slo.any() { rate(good) } else { None },
+        slo_pass_rate: (slo.any() && !ok.is_empty()).then(|| good / ok.len() as f64),
+        statuses,
+    }
+}
+
+/// Returns the gaps between consecutive chunks of each of these requests, ms.
+fn gaps(ok: &[&RequestRow], chunks: &[ChunkRow]) -> Vec<f64> {
+    let wanted: std::collections::BTreeSet<(i64, i64)> =
+        ok.iter().map(|r| (r.request_id, r.attempt)).collect();
+    let pairs = chunks.windows(2).filter(|pair| {
+        let (a, b) = (pair[0], pair[1]);
+        (a.request_id, a.attempt) == (b.request_id, b.attempt) && wanted.contains(&(a.request_id, a.attempt))
+    });
+    pairs.map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / MS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_type_7() {
+        // numpy.quantile([1, 2, 3, 10], [0, .25, .5, .9, 1])
+        let values = [1.0, 2.0, 3.0, 10.0];
+        for (q, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 2.5), (0.9, 7.9), (1.0, 10.0)] {
+            assert!((quantile(&values, q).unwrap() - expected).abs() < 1e-12);
+        }
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    fn row(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> RequestRow {
+        RequestRow {
+            request_id: id,
+            attempt: 1,
+            superseded: false,
+            phase: Phase::Measured,
+            client_id: None,
+            session_id: None,
+            turn: None,
+            prompt_index: id,
+            prompt_digest: String::new(),
+            scheduled_ns: sent - 1_000_000,
+            connect_ns: None,
+            sent_ns: Some(sent),
+            headers_ns: Some(first),
+            first_token_ns: Some(first),
+            last_token_ns: Some(last),
+            done_ns: last,
+            prompt_tokens: Some(10),
+            cached_prompt_tokens: None,
+            output_tokens: Some(3),
+            tokens_source: None,
+            tokens_agree: None,
+            requested_output_tokens: 3,
+            chunks: Some(3),
+            first_chunk_tokens: Some(1),
+            finish_reason: None,
+            status,
+            http_status: Some(200),
+            retry_after_s: None,
+            error: None,
+            schema_valid: None,
+            send_lag_ns: Some(1_000_000),
+            in_flight_at_send: Some(0),
+            reads: 1,
+            received_bytes: 1,
+            output_characters: None,
+            output_digest: None,
+            server_prompt_ms: None,
+            server_predicted_ms: None,
+        }
+    }
+
+    #[test]
+    fn the_table_follows_its_definitions() {
+        let s = 1_000_000_000;
+        let rows = [
+            row(0, RequestStatus::Ok, 0, s / 10, s / 2),
+            row(1, RequestStatus::Ok, s / 2, s, 2 * s),
+            row(2, RequestStatus::Timeout, s, 3 * s, 4 * s),
+        ];
+        let chunk =
+            |id, at_ns| ChunkRow { request_id: id, attempt: 1, at_ns, bytes: 1, tokens: None, read: 0 };
+        let chunks = [
+            chunk(0, s / 10),
+            chunk(0, s / 2),
+            chunk(1, s),
+            chunk(1, 2 * s),
+            chunk(2, 3 * s),
+            chunk(2, 4 * s),
+        ];
+        let slo = Slo { ttft_ms: Some(200.0), tpot_ms: Some(200.0), e2e_ms: None };
+        let summary = summarize(&rows, &chunks, &slo);
+        assert_eq!(summary.window_s, Some(4.0));
+        assert_eq!((summary.request_throughput, summary.output_throughput), (Some(0.5), Some(1.5)));
+        assert_eq!(summary.total_throughput, Some(6.5));
+        let ttft = summary.ttft.unwrap();
+        assert_eq!((ttft.n, ttft.min, ttft.max, ttft.p50), (2, 100.0, 500.0, 300.0));
+        assert_eq!(summary.ttft_scheduled.unwrap().min, 101.0);
+        assert_eq!(summary.tpot.unwrap().max, 500.0);
+        assert_eq!(summary.icl.unwrap().n, 2);
+        assert_eq!((summary.goodput, summary.slo_pass_rate), (Some(0.25), Some(0.5)));
+        assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
+    }
+}

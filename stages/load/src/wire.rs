@@ -1,0 +1,375 @@
+//! HTTP/1.1 as bytes: the request written, the head read, the end of the body found.
+//!
+//! Pure code over byte slices, used twice: on the measuring path only to find where a response
+//! ends, and again after it to take the body out of its framing.
+
+use std::fmt;
+
+/// The longest response head accepted.
+pub(crate) const MAX_HEAD: usize = 64 * 1024;
+
+/// An `http://` address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Host, without brackets.
+    pub(crate) host: String,
+    /// Port.
+    pub(crate) port: u16,
+    /// What the path begins with: empty, or `/…` without a final slash.
+    pub(crate) prefix: String,
+}
+
+impl Address {
+    /// Reads a base URL such as `http://127.0.0.1:8080`.
+    pub(crate) fn parse(url: &str) -> Result<Self, String> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            return Err(if url.starts_with("https://") {
+                format!("{url}: https is not supported; point the load at the plain http port")
+            } else {
+                format!("{url}: a server's URL begins with http://")
+            });
+        };
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let wrong = || format!("{url}: no host and port to be read");
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(inner) => {
+                let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
+                (host, rest.strip_prefix(':'))
+            }
+            None => match authority.rsplit_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = match port {
+            Some(port) => port.parse().map_err(|_| wrong())?,
+            None => 80,
+        };
+        let unfit = |c: char| c.is_whitespace() || c.is_control();
+        if host.is_empty() || host.contains('@') || url.contains(unfit) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Returns a POST of a JSON body, head and body in one piece.
+pub(crate) fn post(address: &Address, path: &str, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!(
+        "POST {}{path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: benchtrail\r\nContent-Type: application/json\r\n\
+         Accept: text/event-stream, application/json\r\nContent-Length: {}\r\n",
+        address.prefix,
+        body.len()
+    )
+    .into_bytes();
+    for (name, value) in headers {
+        bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A response head as far as framing and bookkeeping need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The status code.
+    pub(crate) status: u16,
+    /// How long the head is, in bytes.
+    pub(crate) length: usize,
+    /// How the body ends.
+    pub(crate) framing: Framing,
+    /// Whether the connection may carry another request.
+    pub(crate) keep_alive: bool,
+    /// Seconds of `Retry-After`, if told.
+    pub(crate) retry_after: Option<u64>,
+}
+
+/// Reads a response head from the beginning of `bytes`; `None` while it is incomplete.
+/// Interim (1xx) heads are skipped and counted into the length.
+pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
+    let mut skipped = 0;
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; 128];
+        let mut response = httparse::Response::new(&mut headers);
+        let length = match response.parse(&bytes[skipped..]) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => {
+                return Err(format!("the response head is longer than {MAX_HEAD} bytes"));
+            }
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(e) => return Err(format!("no HTTP response: {e}")),
+        };
+        let status = response.code.unwrap_or(0);
+        if (100..200).contains(&status) && status != 101 {
+            skipped += length;
+            continue;
+        }
+        return read_head(&response, status, skipped + length).map(Some);
+    }
+}
+
+fn read_head(response: &httparse::Response<'_, '_>, status: u16, length: usize) -> Result<Head, String> {
+    let mut content_length = None;
+    let (mut chunked, mut retry_after) = (false, None);
+    let mut keep_alive = response.version == Some(1);
+    for header in response.headers.iter() {
+        let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let parsed =
+                value.parse::<u64>().map_err(|_| format!("Content-Length `{value}` is no length"))?;
+            if content_length.is_some_and(|earlier| earlier != parsed) {
+                return Err("two Content-Length headers disagree".to_owned());
+            }
+            content_length = Some(parsed);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            if !value.eq_ignore_ascii_case("chunked") {
+                return Err(format!("Transfer-Encoding `{value}` is not supported"));
+            }
+            chunked = true;
+        } else if header.name.eq_ignore_ascii_case("content-encoding") {
+            if !value.eq_ignore_ascii_case("identity") {
+                return Err(format!("Content-Encoding `{value}` was not asked for"));
+            }
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            for option in value.split(',').map(str::trim) {
+                if option.eq_ignore_ascii_case("close") {
+                    keep_alive = false;
+                } else if option.eq_ignore_ascii_case("keep-alive") {
+                    keep_alive = true;
+                }
+            }
+        } else if header.name.eq_ignore_ascii_case("retry-after") {
+            retry_after = value.parse().ok();
+        }
+    }
+    let framing = if status == 204 || status == 304 {
+        Framing::Length(0)
+    } else if chunked {
+        Framing::Chunked(Chunked::default())
+    } else if let Some(length) = content_length {
+        Framing::Length(length)
+    } else {
+        keep_alive = false;
+        Framing::UntilClose
+    };
+    Ok(Head { status, length, framing, keep_alive, retry_after })
+}
+
+/// How a body ends, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunked transfer encoding.
+    Chunked(Chunked),
+    /// The body ends with the connection.
+    UntilClose,
+}
+
+/// The state of a chunked body between two bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chunked {
+    state: ChunkState,
+    /// Bytes of the present chunk still to come, or the size read so far.
+    left: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ChunkState {
+    /// Before the first digit of a size.
+    #[default]
+    Start,
+    /// Within a size.
+    Size,
+    /// Within a chunk extension, or white space after a size.
+    Extension,
+    /// Within the chunk's data.
+    Data,
+    /// Between the data and its line end.
+    AfterData,
+    /// At the beginning of a trailer line.
+    TrailerStart,
+    /// Within a trailer line.
+    Trailer,
+    /// After the last line.
+    Done,
+}
+
+impl Framing {
+    /// Takes the next bytes; gives the body's bytes among them to `sink` and returns how many
+    /// were taken (all, unless the body ended earlier).
+    ///
+    /// # Errors
+    /// If the chunked encoding is broken.
+    pub(crate) fn advance(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, String> {
+        match self {
+            Self::UntilClose => {
+                sink(bytes);
+                Ok(bytes.len())
+            }
+            Self::Length(left) => {
+                let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                sink(&bytes[..taken]);
+                *left -= taken as u64;
+                Ok(taken)
+            }
+            Self::Chunked(chunked) => chunked.advance(bytes, sink),
+        }
+    }
+
+    /// Returns whether the body is complete.
+    pub(crate) fn done(&self) -> bool {
+        match self {
+            Self::Length(left) => *left == 0,
+            Self::Chunked(chunked) => chunked.state == ChunkState::Done,
+            Self::UntilClose => false,
+        }
+    }
+}
+
+impl Chunked {
+    fn advance(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, String> {
+        let mut at = 0;
+        while at < bytes.len() && self.state != ChunkState::Done {
+            let byte = bytes[at];
+            if self.state == ChunkState::Data {
+                let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                sink(&bytes[at..at + taken]);
+                at += taken;
+                self.left -= taken as u64;
+                if self.left == 0 {
+                    self.state = ChunkState::AfterData;
+                }
+                continue;
+            }
+            at += 1;
+            self.state = match (self.state, byte) {
+                (ChunkState::Start | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                    let digit = (byte as char).to_digit(16).expect("matched a hexadecimal digit");
+                    if self.left >> 56 != 0 {
+                        return Err("a chunk's size is out of bounds".to_owned());
+                    }
+                    self.left = self.left << 4 | u64::from(digit);
+                    ChunkState::Size
+                }
+                (ChunkState::Size | ChunkState::Extension, b'\n') => {
+                    if self.left == 0 {
+                        ChunkState::TrailerStart
+                    } else {
+                        ChunkState::Data
+                    }
+                }
+                (ChunkState::Size | ChunkState::Extension, b'\r') => ChunkState::Extension,
+                (ChunkState::Size, b';' | b' ' | b'\t') => ChunkState::Extension,
+                (ChunkState::Extension, _) => ChunkState::Extension,
+                (ChunkState::AfterData, b'\r') => ChunkState::AfterData,
+                (ChunkState::AfterData, b'\n') => ChunkState::Start,
+                (ChunkState::TrailerStart, b'\n') => ChunkState::Done,
+                (ChunkState::TrailerStart, b'\r') => ChunkState::TrailerStart,
+                (ChunkState::Trailer, b'\n') => ChunkState::TrailerStart,
+                (ChunkState::TrailerStart | ChunkState::Trailer, _) => ChunkState::Trailer,
+                _ => return Err(format!("chunked encoding is broken by byte 0x{byte:02x}")),
+            };
+        }
+        Ok(at)
+    }
+}
+
+/// Takes a response apart as far as it has come: head, body, whether the body is complete;
+/// `None` while the head is incomplete. For scrapes, off the measuring path.
+pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head, Vec<u8>, bool)>, String> {
+    let Some(head) = head(bytes)? else { return Ok(None) };
+    let mut framing = head.framing.clone();
+    let mut body = Vec::new();
+    framing.advance(&bytes[head.length..], |piece| body.extend_from_slice(piece))?;
+    let done = framing.done();
+    Ok(Some((head, body, done)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn addresses_are_read_with_and_without_port_path_and_brackets() {
+        let parse = |url| Address::parse(url).map(|a| (a.host, a.port, a.prefix));
+        assert_eq!(parse("http://127.0.0.1:81/"), Ok(("127.0.0.1".into(), 81, String::new())));
+        assert_eq!(parse("http://box/a/b/"), Ok(("box".into(), 80, "/a/b".into())));
+        assert_eq!(parse("http://[::1]:9"), Ok(("::1".into(), 9, String::new())));
+        for url in ["https://x", "ftp://x", "http://", "http://x:port", "http://x y", "http://u@x"] {
+            assert!(Address::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn interim_heads_are_skipped() {
+        let text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\nno";
+        let head = head(text).unwrap().unwrap();
+        assert_eq!((head.status, head.retry_after, head.framing), (429, Some(3), Framing::Length(2)));
+    }
+
+    #[test]
+    fn broken_heads_are_errors() {
+        for text in [
+            "nonsense\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        ] {
+            assert!(head(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(head(b"HT").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_broken_chunk_size_is_an_error() {
+        let mut framing = Framing::Chunked(Chunked::default());
+        assert!(framing.advance(b"xyz\r\n", |_| ()).is_err());
+        let mut framing = Framing::Chunked(Chunked::default());
+        assert!(framing.advance(b"fffffffffffffffff\r\n", |_| ()).is_err());
+    }
+
+    proptest! {
+        /// Wherever reads cut a chunked body, the same bytes come out and the end is found.
+        #[test]
+        fn reads_may_cut_a_chunked_body_anywhere(
+            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..8),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut encoded = Vec::new();
+            for chunk in &chunks {
+                encoded.extend(format!("{:x};ext=1\r\n", chunk.len()).into_bytes());
+                encoded.extend(chunk);
+                encoded.extend(b"\r\n");
+            }
+            encoded.extend(b"0\r\nTrailer: x\r\n\r\n");
+            let body_end = encoded.len();
+            encoded.extend(b"next");
+            let mut at: Vec<usize> = cuts.iter().map(|c| c.index(encoded.len())).collect();
+            at.extend([0, encoded.len()]);
+            at.sort_unstable();
+            let (mut framing, mut body, mut taken) = (Framing::Chunked(Chunked::default()), Vec::new(), 0);
+            for pair in at.windows(2) {
+                taken += framing.advance(&encoded[pair[0]..pair[1]], |p| body.extend_from_slice(p)).unwrap();
+            }
+            prop_assert!(framing.done());
+            prop_assert_eq!(taken, body_end);
+            prop_assert_eq!(body, chunks.concat());
+        }
+    }
+}

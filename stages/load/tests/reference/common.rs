@@ -1,0 +1,97 @@
+//! What the tests against the reference server share.
+
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
+use load::{
+    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, PromptSet,
+    RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+};
+use pipeline::stage::{Control, Coordinates};
+
+/// A run to be changed by a test and then sent.
+pub(crate) struct Run {
+    pub(crate) behaviour: Behaviour,
+    pub(crate) api: Api,
+    pub(crate) delivery: Delivery,
+    pub(crate) arrival: Arrival,
+    pub(crate) requests: usize,
+    pub(crate) warmup: usize,
+    pub(crate) tokens: u32,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) heartbeat: Span,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            behaviour: Behaviour::default(),
+            api: Api::OpenaiCompletions,
+            delivery: Delivery::Streamed,
+            arrival: closed(2),
+            requests: 6,
+            warmup: 0,
+            tokens: 5,
+            timeouts: Timeouts::default(),
+            heartbeat: Span::seconds(30),
+        }
+    }
+}
+
+pub(crate) fn closed(clients: u32) -> Arrival {
+    Arrival::ClosedLoop(ClosedLoop { clients, think_time: Span::default() })
+}
+
+impl Run {
+    pub(crate) fn with(fault: Fault) -> Self {
+        let behaviour = Behaviour { faults: Faults::all(fault), ..Behaviour::default() };
+        Self { behaviour, ..Self::default() }
+    }
+
+    pub(crate) fn spec(&self) -> LoadSpec {
+        let workload = Workload {
+            description: None,
+            prompts: Source::Words(Words { length: Count::Fixed(8) }),
+            system: None,
+            output: Output { tokens: Count::Fixed(self.tokens), mode: OutputMode::Exact },
+            sampling: Sampling::default(),
+            extra: Default::default(),
+        };
+        let origin = Origin { seed: 7, replicate: Coordinates::default() };
+        LoadSpec {
+            prompts: PromptSet::generate(&workload, &origin, self.warmup, self.requests).unwrap(),
+            workload,
+            arrival: self.arrival.clone(),
+            delivery: self.delivery,
+            timeouts: self.timeouts.clone(),
+            heartbeat: self.heartbeat,
+            origin,
+        }
+    }
+
+    pub(crate) fn target(&self, url: String) -> Target {
+        Target {
+            base_url: url,
+            model: "reference".to_owned(),
+            api: self.api,
+            path: None,
+            headers: Vec::new(),
+            metrics: None,
+            log: None,
+        }
+    }
+
+    /// Sends the run to a reference server of its behaviour.
+    pub(crate) fn send(&self) -> (LoadResult, ReferenceServer) {
+        let server = ReferenceServer::start(self.behaviour.clone()).unwrap();
+        let result = run_load(&self.spec(), &self.target(server.url()), &Control::quiet()).unwrap();
+        (result, server)
+    }
+
+    pub(crate) fn result(&self) -> LoadResult {
+        self.send().0
+    }
+}
+
+/// The statuses of all attempts in order.
+pub(crate) fn statuses(result: &LoadResult) -> Vec<RequestStatus> {
+    result.requests.iter().map(|r| r.status).collect()
+}

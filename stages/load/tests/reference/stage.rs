@@ -1,0 +1,170 @@
+//! The stage kind as the pipeline calls it.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Scalar, Store, Table};
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
+use load::{Load, shipped};
+use pipeline::stage::{
+    CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Library, Output,
+    StageKind,
+};
+use serde_json::json;
+
+struct NoShelf;
+
+impl Library for NoShelf {
+    fn find(&self, _: &str, _: &str) -> Option<Json> {
+        None
+    }
+
+    fn names(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn parameters(clients: u32, workload: &Json) -> Json {
+    let settings = json!({
+        "workload": workload,
+        "arrival": {"closed-loop": {"clients": clients}},
+        "requests": 8,
+        "warmup": 2,
+    });
+    Load.canonical(&settings, &NoShelf).unwrap()
+}
+
+fn short() -> Json {
+    json!({"prompts": {"words": {"length": 9}}, "output": {"tokens": 4, "mode": "exact"}})
+}
+
+/// Runs a cell against a server that logs to `log`.
+fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = Store::open(scratch.path()).unwrap();
+    let live = json!({
+        "base_url": url,
+        "model": "reference",
+        "api": "openai-completions",
+        "log_path": log,
+        "endpoints": {"metrics": "/metrics", "completions": "/v1/completions"},
+    });
+    let cell = InputCell {
+        coordinates: Coordinates::default(),
+        status: CellStatus::Ok,
+        reason: None,
+        parameters: json!({}),
+        outputs: BTreeMap::new(),
+        record: None,
+        live: Some(live),
+    };
+    let inputs = [Input { stage: "server".into(), kind: "serve".into(), cells: vec![cell] }];
+    let replicate = Coordinates(vec![("rep".into(), Scalar::Int(rep))]);
+    let job = Job {
+        experiment: "test",
+        stage: "ladder",
+        coordinates: &replicate,
+        parameters,
+        seed: 164,
+        replicate: &replicate,
+        inputs: &inputs,
+        store: &store,
+        scratch: scratch.path(),
+        control: &Control::quiet(),
+        study: None,
+    };
+    Load.run(&job)
+}
+
+fn bytes<'a>(outputs: &'a [Output], name: &str) -> &'a [u8] {
+    let output = outputs.iter().find(|o| o.name == name).unwrap();
+    match &output.content {
+        Content::Bytes(bytes) => bytes,
+        Content::File(_) => panic!("{name} is a file"),
+    }
+}
+
+fn table(outputs: &[Output], name: &str) -> Table {
+    Table::from_parquet(bytes(outputs, name).to_vec()).unwrap()
+}
+
+#[test]
+fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(log.path(), "before\n").unwrap();
+    let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
+    assert_eq!(done.warnings, Vec::<String>::new());
+    let names: Vec<&str> = done.outputs.iter().map(|o| o.name.as_str()).collect();
+    assert_eq!(names, ["requests", "chunks", "cell", "server_metrics", "prompts", "engine_log"]);
+    assert_eq!(bytes(&done.outputs, "engine_log"), b"");
+    let requests = table(&done.outputs, "requests");
+    assert_eq!(requests.rows(), 10);
+    assert_eq!(requests.unit("first_token_ns").as_deref(), Some("ns"));
+    assert!(requests.names().iter().all(|name| requests.description(name).is_some()));
+    assert_eq!(table(&done.outputs, "chunks").rows(), 40);
+    let cell = table(&done.outputs, "cell");
+    assert_eq!(cell.rows(), 1);
+    assert_eq!(cell.value("expected_requests", 0).unwrap(), Scalar::Int(8));
+    let digest = artifacts::Digest::of(bytes(&done.outputs, "prompts")).to_string();
+    assert_eq!(cell.value("prompt_set", 0).unwrap(), Scalar::Text(digest));
+    // One scrape before, one after.
+    let metrics = table(&done.outputs, "server_metrics");
+    assert_eq!((metrics.rows() >= 2, metrics.text("name").unwrap()[0]), (true, Some("reference_requests")));
+}
+
+#[test]
+fn cells_of_other_concurrency_send_the_same_prompts_and_other_replicates_do_not() {
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let prompts = |clients, rep| {
+        let done = run(&server.url(), log.path(), &parameters(clients, &short()), rep).unwrap();
+        bytes(&done.outputs, "prompts").to_vec()
+    };
+    let one = prompts(1, 1);
+    assert_eq!(one, prompts(4, 1));
+    assert_ne!(one, prompts(1, 2));
+}
+
+#[test]
+fn what_is_sent_is_what_the_prompt_set_says() {
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let done = run(&server.url(), log.path(), &parameters(1, &short()), 1).unwrap();
+    let prompts = table(&done.outputs, "prompts");
+    let truth = server.truth();
+    for (i, text) in prompts.text("text").unwrap().into_iter().enumerate() {
+        // Two warm-up requests were sent first; the table lists them last.
+        let request = String::from_utf8_lossy(&truth[(i + 2) % 10].request);
+        assert!(request.contains(text.unwrap()), "{i}: {request}");
+        assert!(request.contains("\"ignore_eos\":true") && request.contains("\"max_tokens\":4"));
+    }
+}
+
+#[test]
+fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
+    let behaviour = Behaviour { faults: Faults::all(Fault::Status(400)), ..Behaviour::default() };
+    let server = ReferenceServer::start(behaviour).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let failure = run(&server.url(), log.path(), &parameters(2, &short()), 1).err().unwrap();
+    assert_eq!(failure.status, CellStatus::Failed);
+    assert_eq!(failure.reason, "no request was answered (8 http_error); the first error: HTTP 400: not now");
+    assert_eq!(table(&failure.evidence, "requests").rows(), 10);
+}
+
+#[test]
+fn some_failed_requests_are_rows_and_no_failure() {
+    let faults = Faults(vec![(4..6, Fault::Status(503))]);
+    let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
+    let requests = table(&done.outputs, "requests");
+    let failed = requests.text("status").unwrap().into_iter().filter(|s| *s == Some("http_error")).count();
+    assert_eq!(failed, 2);
+}
+
+#[test]
+fn every_shipped_workload_is_yaml_of_its_collection() {
+    let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
+    assert!(names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix"));
+    assert!(shipped().iter().all(|s| s.collection == "workloads" && s.text.contains("description:")));
+}

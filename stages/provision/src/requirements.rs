@@ -1,0 +1,169 @@
+//! Whether a machine has what an engine requires.
+
+use engines::{Engine, Program};
+
+use crate::machine::Machine;
+
+/// A requirement the machine does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// What is missing, in one sentence without a final stop.
+    pub reason: String,
+    /// What would mend it, if anything can.
+    pub hint: Option<String>,
+}
+
+impl Unmet {
+    fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), hint: None }
+    }
+
+    fn package(reason: String, debian: Option<&String>) -> Self {
+        Self { reason, hint: debian.map(|name| format!("on Debian: apt install {name}")) }
+    }
+}
+
+/// Returns every requirement of an engine that a machine does not meet.
+pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
+    let needs = &engine.requires;
+    let mut missing = Vec::new();
+    if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
+        missing.push(Unmet::new(format!("it runs on {}, this is {}", needs.os.join(" or "), machine.os)));
+    }
+    if !needs.arch.is_empty() && !needs.arch.contains(&machine.arch) {
+        missing.push(Unmet::new(format!(
+            "it is built for {}, this is {}",
+            needs.arch.join(" or "),
+            machine.arch
+        )));
+    }
+    if let Some(oldest) = &needs.glibc {
+        match &machine.glibc {
+            Ok(have) if version(have) >= version(oldest) => {}
+            Ok(have) => missing.push(Unmet::new(format!("it needs glibc {oldest}, this machine has {have}"))),
+            Err(why) => {
+                missing.push(Unmet::new(format!("it needs glibc {oldest}, and none was found ({why})")))
+            }
+        }
+    }
+    if !needs.cpu_flags.is_empty() {
+        match &machine.cpu_flags {
+            Ok(have) => {
+                let lacking: Vec<&str> =
+                    needs.cpu_flags.iter().filter(|f| !have.contains(*f)).map(String::as_str).collect();
+                if !lacking.is_empty() {
+                    missing.push(Unmet::new(format!("the processor lacks {}", lacking.join(", "))));
+                }
+            }
+            Err(why) => missing.push(Unmet::new(format!("the processor's features are unknown ({why})"))),
+        }
+    }
+    for library in needs.libraries.iter().filter(|l| !machine.has_library(&l.file)) {
+        let reason = format!("the system library {} is missing", library.file);
+        missing.push(Unmet::package(reason, library.debian.as_ref()));
+    }
+    for tool in needs.programs.iter().filter(|t| machine.program(&t.name).is_none()) {
+        let reason = format!("the program `{}` is not on the search path", tool.name);
+        missing.push(Unmet::package(reason, tool.debian.as_ref()));
+    }
+    if let Program::Installed(name) = &engine.launch.program
+        && machine.program(name).is_none()
+        && !needs.programs.iter().any(|t| t.name == *name)
+    {
+        missing.push(Unmet {
+            reason: format!("the program `{name}` is not on the search path"),
+            hint: Some("this definition is for an engine you have installed yourself".to_owned()),
+        });
+    }
+    missing
+}
+
+/// Returns the numbers of a dotted version; other parts count as 0.
+fn version(text: &str) -> Vec<u32> {
+    text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn engine(requires: &serde_json::Value) -> Engine {
+        let definition = json!({
+            "title": "x", "version": "1", "requires": requires,
+            "launch": {"program": {"installed": "sh"}, "arguments": ["{port}"]},
+        });
+        Engine::from_json(&definition).unwrap()
+    }
+
+    fn machine() -> Machine {
+        Machine {
+            os: "linux".into(),
+            arch: "x86_64".into(),
+            cpu_model: Ok("fake".into()),
+            cpu_flags: Ok(["avx2", "avx512f"].map(str::to_owned).into()),
+            cpus: 2,
+            memory_bytes: Ok(1 << 34),
+            glibc: Ok("2.36".into()),
+            libraries: Ok(["libgomp.so.1".to_owned()].into()),
+            path: vec!["/usr/bin".into(), "/bin".into()],
+            gpus: Ok(Vec::new()),
+        }
+    }
+
+    fn reasons(requires: &serde_json::Value, machine: &Machine) -> Vec<String> {
+        unmet(&engine(requires), machine).into_iter().map(|u| u.reason).collect()
+    }
+
+    #[test]
+    fn a_machine_that_has_everything_lacks_nothing() {
+        let needs = json!({
+            "os": ["linux"], "arch": ["x86_64"], "glibc": "2.35", "cpu-flags": ["avx512f"],
+            "libraries": [{"file": "libgomp.so.1"}], "programs": [{"name": "sh"}],
+        });
+        assert_eq!(reasons(&needs, &machine()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn everything_missing_is_told_at_once() {
+        let needs = json!({
+            "os": ["macos"], "arch": ["aarch64"], "glibc": "2.40", "cpu-flags": ["avx2", "amx_int8", "avx512_bf16"],
+            "libraries": [{"file": "libnone.so.1", "debian": "libnone1"}],
+            "programs": [{"name": "no-such-program-here", "debian": "none"}],
+        });
+        assert_eq!(
+            reasons(&needs, &machine()),
+            [
+                "it runs on macos, this is linux",
+                "it is built for aarch64, this is x86_64",
+                "it needs glibc 2.40, this machine has 2.36",
+                "the processor lacks amx_int8, avx512_bf16",
+                "the system library libnone.so.1 is missing",
+                "the program `no-such-program-here` is not on the search path",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_library_names_the_debian_package() {
+        let needs = json!({"libraries": [{"file": "libnone.so.1", "debian": "libnone1"}]});
+        assert_eq!(
+            unmet(&engine(&needs), &machine())[0].hint.as_deref(),
+            Some("on Debian: apt install libnone1")
+        );
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let old = Machine { glibc: Ok("2.9".into()), ..machine() };
+        assert_eq!(reasons(&json!({"glibc": "2.35"}), &old).len(), 1);
+        let new = Machine { glibc: Ok("3.0".into()), ..machine() };
+        assert!(reasons(&json!({"glibc": "2.35"}), &new).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_counts_as_missing() {
+        let blind = Machine { glibc: Err("musl".into()), cpu_flags: Err("no /proc".into()), ..machine() };
+        assert_eq!(reasons(&json!({"glibc": "2.17", "cpu-flags": ["avx2"]}), &blind).len(), 2);
+    }
+}

@@ -1,0 +1,307 @@
+//! The kind itself: settings, what enters the key, and one execution.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engines::{Engine, Model, Program, Weights, nearest};
+use pipeline::{Class, Done, Failure, Job, Json, Lease, Library, Output, Problem, StageKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::machine::Machine;
+use crate::prepare::{Prepared, prepare};
+use crate::probe;
+use crate::requirements::{Unmet, unmet};
+
+/// The provision kind.
+#[derive(Debug, Default)]
+pub struct Provision;
+
+/// What a provision stage says.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// The engine: the name of a definition among `engines`.
+    pub engine: String,
+    /// The model: the name of a definition among `models`.
+    pub model: String,
+}
+
+/// The canonical parameters: the definitions the names stand for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The engine, then those that stand in for it.
+    pub(crate) engines: Vec<Named<Engine>>,
+    pub(crate) model: Named<Model>,
+}
+
+/// A definition under its name.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Named<T> {
+    pub(crate) name: String,
+    pub(crate) definition: T,
+}
+
+/// The engine taken, and why those before it were not.
+pub(crate) struct Choice<'a> {
+    pub(crate) engine: &'a Named<Engine>,
+    pub(crate) passed_over: Vec<(&'a str, Vec<Unmet>)>,
+}
+
+impl Parameters {
+    fn read(parameters: &Json) -> Result<Self, Failure> {
+        serde_json::from_value(parameters.clone())
+            .map_err(|e| Failure::failed(format!("these are no parameters of a provision stage: {e}")))
+    }
+
+    /// Takes the first engine whose requirements the machine meets.
+    pub(crate) fn choose(&self, machine: &Machine) -> Result<Choice<'_>, Failure> {
+        let mut passed_over = Vec::new();
+        for engine in &self.engines {
+            let missing = unmet(&engine.definition, machine);
+            if missing.is_empty() {
+                return Ok(Choice { engine, passed_over });
+            }
+            passed_over.push((engine.name.as_str(), missing));
+        }
+        let told: Vec<String> =
+            passed_over.iter().map(|(name, missing)| format!("`{name}`: {}", sentence(missing))).collect();
+        let hints: BTreeSet<&String> =
+            passed_over.iter().flat_map(|(_, m)| m).filter_map(|u| u.hint.as_ref()).collect();
+        let failure = Failure::failed(format!("no engine can run on this machine: {}", told.join("; ")));
+        let hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
+        Err(if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) })
+    }
+
+    /// The processor features any of the engines cares about.
+    fn flags(&self) -> BTreeSet<String> {
+        let needs = self.engines.iter().map(|e| &e.definition.requires);
+        needs.flat_map(|r| r.cpu_flags.iter().chain(&r.cpu_flags_optional)).cloned().collect()
+    }
+
+    fn facets(&self, machine: &Machine) -> Result<BTreeMap<String, Json>, Failure> {
+        let mut facets = machine.facets(&self.flags());
+        // Two machines of one processor may still differ in what makes an engine fall back.
+        facets.insert("engine".to_owned(), json!(self.choose(machine)?.engine.name));
+        Ok(facets)
+    }
+}
+
+fn sentence(missing: &[Unmet]) -> String {
+    missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+impl StageKind for Provision {
+    fn name(&self) -> &'static str {
+        "provision"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Resource
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schemars::schema_for!(Settings)
+    }
+
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let settings: Settings =
+            serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let mut problems = Vec::new();
+        let engines = engine_chain(&settings.engine, library, &mut problems);
+        let model = find(library, "models", "model", &settings.model, Model::from_json, &mut problems);
+        match model {
+            Some(definition) if problems.is_empty() => {
+                let model = Named { name: settings.model, definition };
+                Ok(json!(Parameters { engines, model }))
+            }
+            _ => Err(problems),
+        }
+    }
+
+    fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
+        Parameters::read(parameters)?.facets(Machine::here())
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        let parameters = Parameters::read(job.parameters)?;
+        let machine = Machine::here();
+        job.control.progress(0, None, "looking at the host");
+        let observations = probe::observe();
+        let choice = parameters.choose(machine)?;
+        let prepared = prepare(&choice, &parameters.model, machine, job)?;
+        let facets = parameters.facets(machine)?;
+        let mut reasons = machine.unavailable();
+        reasons.extend(observations.reasons);
+        let host = json!({"facets": facets, "observations": observations.values, "unavailable": reasons});
+        let environment = describe(&choice, &parameters.model, &facets);
+        let mut warnings = prepared.warnings.clone();
+        for (name, missing) in &choice.passed_over {
+            let taken = &choice.engine.name;
+            warnings.push(format!("`{taken}` stands in for `{name}`: {}", sentence(missing)));
+        }
+        let live = live(&choice, &parameters.model, prepared);
+        Ok(Done {
+            outputs: vec![Output::json("environment", &environment), Output::json("host", &host)],
+            lease: Some(Box::new(Prepare { live })),
+            observations: observations.values,
+            warnings,
+        })
+    }
+}
+
+/// Finds and reads an engine and all that stand in for it. The help texts are left out: they
+/// decide nothing.
+fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) -> Vec<Named<Engine>> {
+    let mut chain: Vec<Named<Engine>> = Vec::new();
+    let mut next = Some(name.to_owned());
+    while let Some(name) = next {
+        if chain.iter().any(|e| e.name == name) {
+            problems.push(
+                Problem::at(&["engine"], format!("the engine `{name}` is its own fallback"))
+                    .hint("end the chain of `fallback` somewhere"),
+            );
+            break;
+        }
+        let Some(mut definition) = find(library, "engines", "engine", &name, Engine::from_json, problems)
+        else {
+            break;
+        };
+        for setting in definition.settings.values_mut() {
+            setting.help = None;
+        }
+        next = definition.fallback.clone();
+        chain.push(Named { name, definition });
+    }
+    chain
+}
+
+fn find<T>(
+    library: &dyn Library,
+    collection: &str,
+    key: &str,
+    name: &str,
+    read: fn(&Json) -> Result<T, Vec<Problem>>,
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
+    let Some(json) = library.find(collection, name) else {
+        let names = library.names(collection);
+        let hint = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are: {}", names.join(", ")),
+        };
+        problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
+        return None;
+    };
+    match read(&json) {
+        Ok(definition) => Some(definition),
+        Err(inner) => {
+            problems.extend(inner.into_iter().map(|problem| {
+                let place: Vec<String> = problem.route.iter().map(place).collect();
+                let at = if place.is_empty() { String::new() } else { format!(", at {}", place.join(".")) };
+                let message =
+                    format!("the definition of the {key} `{name}` is wrong{at}: {}", problem.message);
+                Problem { hint: problem.hint, ..Problem::at(&[key], message) }
+            }));
+            None
+        }
+    }
+}
+
+fn place(step: &pipeline::Step) -> String {
+    match step {
+        pipeline::Step::Key(key) => key.clone(),
+        pipeline::Step::Index(index) => index.to_string(),
+    }
+}
+
+/// The descriptor: the same for the same definitions on the same kind of machine.
+fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String, Json>) -> Json {
+    let engine = &choice.engine.definition;
+    let packages: Vec<Json> = engine.packages.iter().map(package).collect();
+    let source = match &engine.launch.program {
+        Program::Packaged(_) | Program::Python(_) => "packages",
+        Program::Installed(_) => "installed by the user",
+        Program::Running(_) => "running already",
+    };
+    let weights = match &model.definition.weights {
+        Weights::Packaged(w) => json!({"package": package(&w.package), "file": w.path, "bytes": w.bytes}),
+        Weights::Local(w) => json!({"file": w.path}),
+        Weights::Named(w) => json!({"id": w.id, "revision": w.revision}),
+    };
+    let passed_over: Vec<Json> = choice
+        .passed_over
+        .iter()
+        .map(|(name, missing)| {
+            json!({"engine": name, "reasons": missing.iter().map(|u| &u.reason).collect::<Vec<_>>()})
+        })
+        .collect();
+    json!({
+        "engine": {
+            "name": choice.engine.name,
+            "title": engine.title,
+            "version": engine.version,
+            "licence": engine.licence,
+            "homepage": engine.homepage,
+            "source": source,
+            "packages": packages,
+            "passed_over": passed_over,
+            "definition": engine,
+        },
+        "model": {
+            "name": model.name,
+            "title": model.definition.title,
+            "sha256": model.definition.weights.sha256(),
+            "weights": weights,
+            "parameters": model.definition.parameters,
+            "context": model.definition.context,
+            "format": model.definition.format,
+            "architecture": model.definition.architecture,
+            "quantization": model.definition.quantization,
+            "chat_template": model.definition.chat_template,
+            "licence": model.definition.licence,
+        },
+        "facets": facets,
+    })
+}
+
+fn package(package: &engines::Package) -> Json {
+    let files: Vec<Json> =
+        package.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "bytes": f.bytes})).collect();
+    json!({"registry": package.registry, "name": package.name, "version": package.version, "files": files})
+}
+
+fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: Prepared) -> Json {
+    json!({
+        "engine": choice.engine.name,
+        "model": model.name,
+        "bin": prepared.program,
+        "packages": prepared.packages,
+        "model_path": prepared.model,
+    })
+}
+
+/// A prepared environment: nothing runs, so it neither dies nor needs to be stopped.
+struct Prepare {
+    live: Json,
+}
+
+impl Lease for Prepare {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn release(self: Box<Self>) -> Vec<Output> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,120 @@
+//! What of a provision stage enters the key, and which mistakes are told.
+
+#[path = "../../../engines/tests/support/yaml.rs"]
+mod yaml;
+
+use std::collections::BTreeMap;
+
+use pipeline::{Json, Library, StageKind};
+use provision::Provision;
+use serde_json::json;
+
+struct Definitions(BTreeMap<(String, String), Json>);
+
+impl Definitions {
+    fn shipped() -> Self {
+        let all = engines::shipped().into_iter();
+        Self(all.map(|s| ((s.collection.into(), s.name.into()), yaml::read(s.text))).collect())
+    }
+
+    fn engine(&mut self, name: &str) -> &mut Json {
+        self.0.get_mut(&("engines".into(), name.into())).unwrap()
+    }
+}
+
+impl Library for Definitions {
+    fn find(&self, collection: &str, name: &str) -> Option<Json> {
+        self.0.get(&(collection.to_owned(), name.to_owned())).cloned()
+    }
+
+    fn names(&self, collection: &str) -> Vec<String> {
+        self.0.keys().filter(|(c, _)| c == collection).map(|(_, n)| n.clone()).collect()
+    }
+}
+
+fn settings() -> Json {
+    json!({"engine": "llama-cpp", "model": "smollm2-135m-instruct"})
+}
+
+fn canonical(library: &Definitions) -> Json {
+    Provision.canonical(&settings(), library).unwrap()
+}
+
+#[test]
+fn names_become_what_they_stand_for_with_every_fallback() {
+    let parameters = canonical(&Definitions::shipped());
+    let names: Vec<&str> =
+        parameters["engines"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["llama-cpp", "llama-cpp-portable"]);
+    let pinned = &parameters["model"]["definition"]["weights"]["packaged"]["sha256"];
+    assert_eq!(pinned, "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53");
+}
+
+#[test]
+fn a_help_text_changes_nothing_and_a_flag_or_digest_does() {
+    let before = canonical(&Definitions::shipped());
+    let mut library = Definitions::shipped();
+    library.engine("llama-cpp")["settings"]["threads"]["help"] = json!("other words");
+    assert_eq!(canonical(&library), before);
+    for change in [
+        |e: &mut Json| e["settings"]["threads"]["flags"][0] = json!("--other"),
+        |e: &mut Json| e["packages"][0]["files"][0]["sha256"] = json!("0".repeat(64)),
+        |e: &mut Json| e["stop"]["grace-s"] = json!(3),
+    ] {
+        let mut library = Definitions::shipped();
+        change(library.engine("llama-cpp"));
+        assert_ne!(canonical(&library), before);
+    }
+}
+
+#[test]
+fn an_unknown_name_is_told_with_the_nearest_one() {
+    let settings = json!({"engine": "lama-cpp", "model": "gpt"});
+    let problems = Provision.canonical(&settings, &Definitions::shipped()).unwrap_err();
+    assert_eq!(problems[0].message, "there is no engine `lama-cpp`");
+    assert_eq!(problems[0].hint.as_deref(), Some("did you mean `llama-cpp`?"));
+    assert_eq!(problems[1].hint.as_deref(), Some("there are: smollm2-135m-instruct"));
+}
+
+#[test]
+fn a_wrong_definition_is_told_with_the_place_inside_it() {
+    let mut library = Definitions::shipped();
+    library.engine("llama-cpp")["settings"]["threads"]["default"] = json!("many");
+    let problems = Provision.canonical(&settings(), &library).unwrap_err();
+    assert_eq!(
+        problems[0].message,
+        "the definition of the engine `llama-cpp` is wrong, at settings.threads.default: the default of \
+         `threads` must be a whole number, got \"many\""
+    );
+}
+
+#[test]
+fn a_circle_of_fallbacks_is_told() {
+    let mut library = Definitions::shipped();
+    library.engine("llama-cpp-portable")["fallback"] = json!("llama-cpp");
+    let problems = Provision.canonical(&settings(), &library).unwrap_err();
+    assert_eq!(problems[0].message, "the engine `llama-cpp` is its own fallback");
+}
+
+#[test]
+fn facets_name_the_engine_this_machine_would_run() {
+    let facets = Provision.facets(&canonical(&Definitions::shipped())).unwrap();
+    assert!(facets["engine"].as_str().unwrap().starts_with("llama-cpp"), "{facets:?}");
+    assert!(facets.contains_key("cpu_model") && !facets.contains_key("load_average"));
+}
+
+#[test]
+fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_reasons() {
+    let mut library = Definitions::shipped();
+    library.engine("llama-cpp")["requires"]["cpu-flags"] = json!(["no_such_feature"]);
+    assert_eq!(Provision.facets(&canonical(&library)).unwrap()["engine"], "llama-cpp-portable");
+    library.engine("llama-cpp-portable")["requires"]["libraries"] =
+        json!([{"file": "libnone.so.1", "debian": "libnone1"}]);
+    let failure = Provision.facets(&canonical(&library)).unwrap_err();
+    assert_eq!(
+        failure.reason,
+        "no engine can run on this machine: `llama-cpp`: the processor lacks no_such_feature; \
+         `llama-cpp-portable`: the system library libnone.so.1 is missing"
+    );
+    assert_eq!(failure.hint.as_deref(), Some("on Debian: apt install libnone1"));
+}

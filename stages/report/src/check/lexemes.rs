@@ -1,0 +1,344 @@
+//! Finding numerals in text: digits of any script in any dress, and number words.
+
+use std::ops::Range;
+
+/// How a numeral is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// With at least one numeric character.
+    Digits,
+    /// In words.
+    Word,
+}
+
+/// A numeral and where it stands, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lexeme {
+    pub(super) range: Range<usize>,
+    pub(super) sort: Sort,
+}
+
+/// Returns every numeral of a text, in order.
+pub(super) fn lexemes(text: &str) -> Vec<Lexeme> {
+    let mut found = digits(text);
+    found.extend(words(text));
+    found.sort_by_key(|l| l.range.start);
+    found
+}
+
+/// Numeric characters with what belongs to them: separators between digits, and letters, signs
+/// and scales that touch them.
+fn digits(text: &str) -> Vec<Lexeme> {
+    let chars: Vec<(usize, char)> = text.char_indices().collect();
+    let end_of = |i: usize| chars.get(i).map_or(text.len(), |(at, _)| *at);
+    let mut found = Vec::new();
+    let mut i = 0;
+    while i < chars.len() {
+        if !chars[i].1.is_numeric() {
+            i += 1;
+            continue;
+        }
+        let mut start = i;
+        while start > 0 && belongs_before(chars[start - 1].1) {
+            start -= 1;
+        }
+        let mut end = i + 1;
+        while end < chars.len() {
+            let c = chars[end].1;
+            let digit_next = chars.get(end + 1).is_some_and(|(_, n)| n.is_numeric());
+            if c.is_numeric() || belongs_after(c) || (joins(c) && digit_next) {
+                end += 1;
+            } else {
+                break;
+            }
+        }
+        found.push(Lexeme { range: chars[start].0..end_of(end), sort: Sort::Digits });
+        i = end;
+    }
+    found
+}
+
+fn belongs_before(c: char) -> bool {
+    matches!(c, '+' | '-' | '\u{2212}' | '±' | '~' | '≈' | '<' | '>' | '≤' | '≥') || c.is_alphabetic()
+}
+
+fn belongs_after(c: char) -> bool {
+    matches!(c, '%' | '‰' | '×') || c.is_alphabetic()
+}
+
+fn joins(c: char) -> bool {
+    matches!(
+        c,
+        '.' | ','
+            | '\''
+            | '_'
+            | ':'
+            | '/'
+            | '\u{2044}'
+            | '-'
+            | '\u{2013}'
+            | '\u{2212}'
+            | '\u{00a0}'
+            | '\u{2009}'
+            | '\u{202f}'
+            | '^'
+    )
+}
+
+/// Number words from two up.
+const CARDINALS: &[&str] = &[
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+    "thirty",
+    "forty",
+    "fifty",
+    "sixty",
+    "seventy",
+    "eighty",
+    "ninety",
+    "hundred",
+    "thousand",
+    "million",
+    "billion",
+    "trillion",
+    "dozen",
+    "score",
+];
+
+/// Ordinals whose form is not a cardinal and `th`.
+const ORDINALS: &[&str] = &[
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "twentieth",
+    "thirtieth",
+    "fortieth",
+    "fiftieth",
+    "sixtieth",
+    "seventieth",
+    "eightieth",
+    "ninetieth",
+];
+
+/// Words for parts and multiples.
+const PARTS: &[&str] = &[
+    "half",
+    "halves",
+    "halved",
+    "halving",
+    "quarter",
+    "quarters",
+    "twice",
+    "thrice",
+    "double",
+    "doubled",
+    "doubles",
+    "doubling",
+    "triple",
+    "tripled",
+    "triples",
+    "tripling",
+    "quadruple",
+    "quadrupled",
+    "quadrupling",
+    "quintuple",
+];
+
+fn words(text: &str) -> Vec<Lexeme> {
+    let mut found = Vec::new();
+    let mut previous: Vec<Range<usize>> = Vec::new();
+    for range in runs(text) {
+        let word = text[range.clone()].to_lowercase();
+        let numeral = is_number_word(&word)
+            || (word == "second" && !is_unit_of_time(text, &range, previous.last()))
+            || (word.starts_with("magnitude") && after_order(text, &previous));
+        if numeral {
+            let start = match word.starts_with("magnitude") {
+                true => previous[previous.len() - 2].start,
+                false => range.start,
+            };
+            found.push(Lexeme { range: start..range.end, sort: Sort::Word });
+        }
+        previous.push(range);
+        if previous.len() > 2 {
+            previous.remove(0);
+        }
+    }
+    found
+}
+
+/// Runs of letters.
+fn runs(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = None;
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (c.is_alphabetic(), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                found.push(from..at);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_number_word(word: &str) -> bool {
+    let plural = word.strip_suffix('s').unwrap_or(word);
+    let sixes = word.strip_suffix("es").unwrap_or(word);
+    let twenties = word.strip_suffix("ies").map(|stem| format!("{stem}y"));
+    let cardinal = |w: &str| CARDINALS.contains(&w);
+    cardinal(word)
+        || cardinal(plural)
+        || cardinal(sixes)
+        || twenties.is_some_and(|w| cardinal(&w))
+        || ORDINALS.contains(&word)
+        || ORDINALS.contains(&plural)
+        || PARTS.contains(&word)
+        || word.strip_suffix("th").is_some_and(cardinal)
+        || word.strip_suffix("ths").is_some_and(cardinal)
+        || word.strip_suffix("fold").is_some_and(cardinal)
+        || word.strip_suffix("some").is_some_and(cardinal)
+        || word.strip_suffix("teen").is_some_and(cardinal)
+}
+
+/// `second` is a unit after a numeral, and after "per", "a", "one", "each", "every", "the" … "of".
+fn is_unit_of_time(text: &str, range: &Range<usize>, previous: Option<&Range<usize>>) -> bool {
+    let before = text[..range.start].trim_end();
+    if before.ends_with(|c: char| c.is_numeric() || c == '/') {
+        return true;
+    }
+    let Some(previous) = previous.filter(|p| text[p.end..range.start].trim().is_empty()) else {
+        return false;
+    };
+    let word = text[previous.clone()].to_lowercase();
+    matches!(word.as_str(), "per" | "one" | "each" | "every")
+}
+
+fn after_order(text: &str, previous: &[Range<usize>]) -> bool {
+    let [order, of] = previous else { return false };
+    let word = |r: &Range<usize>| text[r.clone()].to_lowercase();
+    word(of) == "of" && matches!(word(order).as_str(), "order" | "orders")
+}
+
+/// Returns what is written by hand next to a traced number and changes what it says: a sign
+/// before it, or a scale, a decimal or a power after it.
+pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
+    let before: Vec<(usize, char)> = text[..span.start].char_indices().rev().take(2).collect();
+    if let Some((at, c)) = before.first() {
+        let beyond = before.get(1).map(|(_, c)| *c);
+        let free = beyond.is_none_or(|b| b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_'));
+        let bullet = beyond.is_none_or(|b| b == '\n') && *c == '-';
+        if (matches!(c, '-' | '\u{2212}' | '+') && free && !bullet) || (*c == '.' && free) {
+            return Some(*at..span.end);
+        }
+    }
+    let rest = &text[span.end..];
+    let trimmed = rest.strip_prefix([' ', '\u{a0}', '\u{202f}']).unwrap_or(rest);
+    let skipped = rest.len() - trimmed.len();
+    let first = trimmed.chars().next()?;
+    if matches!(first, '%' | '‰' | '×' | '^') {
+        return Some(span.start..span.end + skipped + first.len_utf8());
+    }
+    let word: String = trimmed.chars().take_while(|c| c.is_alphabetic()).collect();
+    let lower = word.to_lowercase();
+    let glued = skipped == 0
+        && !word.is_empty()
+        && matches!(word.as_str(), "k" | "K" | "M" | "G" | "T" | "x" | "e" | "E" | "pp");
+    let scale = matches!(
+        lower.as_str(),
+        "percent" | "percentage" | "pp" | "hundred" | "thousand" | "million" | "billion" | "dozen" | "fold"
+    );
+    if glued || scale {
+        return Some(span.start..span.end + skipped + word.len());
+    }
+    let fold = rest.strip_prefix("-fold").map(|_| "-fold".len())?;
+    Some(span.start..span.end + fold)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<&str> {
+        lexemes(text).into_iter().map(|l| &text[l.range]).collect()
+    }
+
+    #[test]
+    fn every_dress_of_a_numeral_is_seen() {
+        for text in [
+            "7",
+            "0.0757",
+            "1,234",
+            "12%",
+            "1.8×",
+            "0.10–0.19",
+            "±3",
+            "6.02e23",
+            "½",
+            "3/4",
+            "٣",
+            "−4",
+            "x²",
+            "Ⅷ",
+            "two",
+            "Twenty",
+            "third",
+            "hundredths",
+            "half",
+            "twice",
+            "tenfold",
+            "dozens",
+            "orders of magnitude",
+            "thousands",
+            "sixes",
+            "N8",
+            "&#49;",
+        ] {
+            assert!(!found(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ordinary_words_are_not_numerals() {
+        for text in [
+            "one",
+            "first",
+            "often",
+            "tokens per second",
+            "every second",
+            "weight",
+            "tense",
+            "none",
+            "magnitude",
+        ] {
+            assert!(found(text).is_empty(), "{text}: {:?}", found(text));
+        }
+        assert_eq!(found("the second run"), ["second"]);
+    }
+}

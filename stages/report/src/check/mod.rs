@@ -1,0 +1,193 @@
+//! The number check: every numeral of the rendered text is traced, declared, or exempt by a
+//! documented rule (`docs/number-check.md`).
+
+mod lexemes;
+mod places;
+
+use std::ops::Range;
+
+use crate::settings::Literal;
+use crate::trace::{Entry, Source, Span};
+use artifacts::Scalar;
+use lexemes::{Lexeme, Sort, lexemes};
+
+/// A numeral without a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character of the line, from 1.
+    pub column: usize,
+    /// Where it begins, in bytes of the whole text.
+    pub at: usize,
+    /// The numeral.
+    pub text: String,
+    /// The whole line.
+    pub context: String,
+    /// What is wrong.
+    pub reason: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// What the check found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Numerals without a trace, in order.
+    pub findings: Vec<Finding>,
+    /// Numerals that stand because they are declared, as spans for the trace.
+    pub literals: Vec<Span>,
+}
+
+const UNTRACED: &str = "a number written by hand";
+const LOOK_UP: &str = "look it up (`value(…)`, `row.show(…)`, `count(…)`, `spec(…)`), or declare it under \
+                       `literals:` with the reason why it needs no artifact";
+const SCALED: &str = "a sign, scale or unit written by hand next to a traced number changes what it says";
+const IN_FORMAT: &str = "put it into the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`) so that it is checked \
+                         against the column's unit";
+const GLUED: &str = "two traced numbers touch and read as one";
+const SEPARATE: &str = "write something between them";
+
+/// Checks a rendered text: `spans` are its traced places, ascending.
+pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
+    let exempt = places::exempt(markdown);
+    let declared = occurrences(markdown, literals);
+    let mut outcome = Outcome::default();
+    let mut used = vec![false; declared.len()];
+    for lexeme in lexemes(markdown) {
+        let free = uncovered(markdown, &lexeme, spans);
+        if free.is_empty() || free.iter().all(|r| inside(r, &exempt, lexeme.sort)) {
+            continue;
+        }
+        let holder = declared.iter().position(|(range, _)| free.iter().all(|r| holds(range, r)));
+        match holder {
+            Some(at) => used[at] = true,
+            None => outcome.findings.push(finding(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
+        }
+    }
+    for (i, span) in spans.iter().enumerate() {
+        if !span.entry.text.chars().any(char::is_numeric) {
+            continue;
+        }
+        if let Some(range) = lexemes::altered(markdown, &span.bytes) {
+            let by_span = spans.iter().any(|s| holds(&s.bytes, &range));
+            let by_literal = declared.iter().any(|(d, _)| holds(d, &range));
+            if !by_span && !by_literal {
+                outcome.findings.push(finding(markdown, &range, SCALED, IN_FORMAT));
+            }
+        }
+        if let Some(next) = spans.get(i + 1).filter(|n| n.bytes.start == span.bytes.end) {
+            let digits = |t: &str, back: bool| if back { t.chars().next_back() } else { t.chars().next() };
+            let touch = digits(&span.entry.text, true).is_some_and(char::is_alphanumeric)
+                && digits(&next.entry.text, false).is_some_and(|c| c.is_alphanumeric() || c == '.');
+            if touch {
+                let range = span.bytes.start..next.bytes.end;
+                outcome.findings.push(finding(markdown, &range, GLUED, SEPARATE));
+            }
+        }
+    }
+    outcome.findings.sort_by_key(|f| (f.at, f.text.len()));
+    outcome.findings.dedup_by_key(|f| (f.at, f.text.clone()));
+    for ((range, literal), _) in declared.iter().zip(&used).filter(|(_, used)| **used) {
+        outcome.literals.push(literal_span(markdown, range, literal));
+    }
+    outcome
+}
+
+/// The stretches of a lexeme's numeric characters that no span covers.
+fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[Span]) -> Vec<Range<usize>> {
+    let covered = |range: &Range<usize>| {
+        let after = spans.partition_point(|s| s.bytes.end <= range.start);
+        spans.get(after).is_some_and(|s| holds(&s.bytes, range))
+    };
+    if lexeme.sort == Sort::Word {
+        return if covered(&lexeme.range) { Vec::new() } else { vec![lexeme.range.clone()] };
+    }
+    let text = &markdown[lexeme.range.clone()];
+    let numeric = text.char_indices().filter(|(_, c)| c.is_numeric());
+    let ranges = numeric.map(|(i, c)| {
+        let start = lexeme.range.start + i;
+        start..start + c.len_utf8()
+    });
+    ranges.filter(|r| !covered(r)).collect()
+}
+
+fn inside(range: &Range<usize>, exempt: &places::Exempt, sort: Sort) -> bool {
+    let all = |ranges: &[Range<usize>]| {
+        let after = ranges.partition_point(|e| e.end <= range.start);
+        ranges.get(after).is_some_and(|e| holds(e, range))
+    };
+    all(&exempt.everything) || (sort == Sort::Word && all(&exempt.words))
+}
+
+fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// Every place where a declared literal stands by itself, not as a part of a longer number or word.
+fn occurrences<'a>(markdown: &str, literals: &'a [Literal]) -> Vec<(Range<usize>, &'a Literal)> {
+    let mut found = Vec::new();
+    for literal in literals.iter().filter(|l| !l.text.is_empty()) {
+        for (at, text) in markdown.match_indices(&literal.text) {
+            let range = at..at + text.len();
+            if stands_alone(markdown, &range) {
+                found.push((range, literal));
+            }
+        }
+    }
+    found.sort_by_key(|(range, _)| (range.start, range.end));
+    found
+}
+
+fn stands_alone(markdown: &str, range: &Range<usize>) -> bool {
+    let mut before = markdown[..range.start].chars().rev();
+    let mut after = markdown[range.end..].chars();
+    let joins = |c: char, next: Option<char>| {
+        c.is_alphanumeric()
+            || matches!(c, '%' | '‰' | '×')
+            || (matches!(c, '.' | ',' | '\'' | '/' | '\u{2044}') && next.is_some_and(char::is_numeric))
+    };
+    let sign = |c: char, next: Option<char>| {
+        matches!(c, '+' | '\u{2212}' | '±') || (c == '-' && !next.is_some_and(char::is_alphanumeric))
+    };
+    let first = markdown[range.clone()].chars().next();
+    let left = before.next().is_none_or(|c| {
+        let next = before.next();
+        !joins(c, next) && !(first.is_some_and(char::is_numeric) && sign(c, next))
+    });
+    let right = after.next().is_none_or(|c| {
+        let next = after.next();
+        !joins(c, next)
+    });
+    left && right
+}
+
+fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Span {
+    let (line, column) = place(markdown, range.start);
+    let text = markdown[range.clone()].to_owned();
+    let length = text.chars().count();
+    let entry = Entry::new(Source::Literal, literal.reason.clone(), Scalar::Text(text.clone()), text);
+    Span { line, column_start: column, column_end: column + length, bytes: range.clone(), entry }
+}
+
+fn finding(markdown: &str, range: &Range<usize>, reason: &'static str, remedy: &'static str) -> Finding {
+    let (line, column) = place(markdown, range.start);
+    let context = markdown.lines().nth(line - 1).unwrap_or("").to_owned();
+    Finding {
+        line,
+        column,
+        at: range.start,
+        text: markdown[range.clone()].to_owned(),
+        context,
+        reason,
+        remedy,
+    }
+}
+
+/// Returns line and character of a byte, both from 1.
+pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |i| i + 1);
+    (line, before[start..].chars().count() + 1)
+}

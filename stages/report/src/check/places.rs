@@ -1,0 +1,115 @@
+//! Places of a Markdown text that the number check leaves out, by rule.
+//!
+//! Everything else is checked, including what a reader does not see at once: alt text, link
+//! titles, front matter, footnotes, HTML.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
+
+/// Ranges of bytes, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Exempt {
+    /// Nothing here is checked: fenced code, list markers, link destinations, identifiers in
+    /// inline code.
+    pub(super) everything: Vec<Range<usize>>,
+    /// Only number words are left out: inline code.
+    pub(super) words: Vec<Range<usize>>,
+}
+
+/// Returns the places left out.
+pub(super) fn exempt(markdown: &str) -> Exempt {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let mut exempt = Exempt::default();
+    let mut lists: Vec<Option<u64>> = Vec::new();
+    let mut links: Vec<(usize, Range<usize>, String)> = Vec::new();
+    let mut inner_end = 0;
+    let parser = Parser::new_ext(markdown, options);
+    let definitions: Vec<_> =
+        parser.reference_definitions().iter().map(|(_, d)| (d.span.clone(), d.dest.to_string())).collect();
+    for (event, range) in parser.into_offset_iter() {
+        match event {
+            Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(_))) => {
+                exempt.everything.push(range.clone());
+            }
+            Event::Start(Tag::List(start)) => lists.push(start),
+            Event::End(TagEnd::List(_)) => {
+                lists.pop();
+            }
+            Event::Start(Tag::Item) => {
+                if let Some(Some(expected)) = lists.last_mut() {
+                    if let Some(marker) = list_marker(markdown, range.start, *expected) {
+                        exempt.everything.push(marker);
+                    }
+                    *expected += 1;
+                }
+            }
+            Event::Start(
+                Tag::Link { link_type, ref dest_url, .. } | Tag::Image { link_type, ref dest_url, .. },
+            ) => match link_type {
+                LinkType::Autolink | LinkType::Email => exempt.everything.push(range.clone()),
+                LinkType::Inline => links.push((range.start, range.clone(), dest_url.to_string())),
+                _ => {}
+            },
+            Event::End(TagEnd::Link | TagEnd::Image) => {
+                if links.last().is_some_and(|(_, r, _)| *r == range) {
+                    let (_, range, destination) = links.pop().expect("just seen");
+                    let from = inner_end.max(range.start);
+                    if let Some(at) = markdown[from..range.end].find(&destination) {
+                        let start = from + at;
+                        exempt.everything.push(start..start + destination.len());
+                    }
+                }
+            }
+            Event::Code(_) => {
+                exempt.words.push(range.clone());
+                exempt.everything.extend(identifiers(markdown, &range));
+            }
+            _ => {}
+        }
+        if !matches!(event, Event::Start(_) | Event::End(_)) {
+            inner_end = range.end;
+        }
+    }
+    for (span, destination) in definitions {
+        if let Some(at) = markdown[span.clone()].find(&destination) {
+            let start = span.start + at;
+            exempt.everything.push(start..start + destination.len());
+        }
+    }
+    exempt.everything.sort_by_key(|r| r.start);
+    exempt
+}
+
+/// The digits of a list marker, if it is the number the list has come to: a year at the start
+/// of a line is no marker.
+fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>> {
+    let digits = markdown[at..].bytes().take_while(u8::is_ascii_digit).count();
+    let number: u64 = markdown[at..at + digits].parse().ok()?;
+    let usual = number == expected || number == 1;
+    (usual && expected <= 999 && (number == 1 || expected > 1)).then_some(at..at + digits)
+}
+
+/// Words of inline code in which every digit follows a letter of the same word: identifiers,
+/// digests, file names. A bare number in backquotes is checked like any other.
+fn identifiers(markdown: &str, range: &Range<usize>) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = range.start;
+    for word in markdown[range.clone()].split_inclusive(char::is_whitespace) {
+        let trimmed = word.trim_matches(|c: char| c == '`' || c.is_whitespace());
+        if trimmed.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '/' | '.'))
+            && has_name(trimmed)
+        {
+            found.push(start..start + word.len());
+        }
+        start += word.len();
+    }
+    found
+}
+
+fn has_name(word: &str) -> bool {
+    word.chars().find(|c| c.is_alphanumeric()).is_some_and(char::is_alphabetic) && !word.contains('=')
+}

@@ -1,0 +1,276 @@
+//! How a value becomes text: formats typed by unit, one rounding mode, a word for null.
+//!
+//! A format is written as it will look:
+//!
+//! | format | gives | unit of the column |
+//! |---|---|---|
+//! | (empty) | whole numbers in full, others to four significant digits, text as it is, yes/no | any |
+//! | `0`, `0.0`, `0.000` | that many decimals | any |
+//! | `,0`, `,0.0` | the same with commas between thousands | any |
+//! | `sig3` | three significant digits | any |
+//! | `e2` | scientific, two decimals | any |
+//! | `0.0%` | percent; a ratio is scaled by 100 | `1`, `%` |
+//! | `0.0pp` | percentage points; a difference of ratios is scaled by 100 | `1`, `pp` |
+//! | `0.00×` | a factor | `1`, `×` |
+//! | `0.0u` | the number and the column's unit | any but none |
+//! | `p` | a p-value: three decimals, or `< 0.001` | `1` |
+//! | `passed\|failed` | the words of a truth value | none |
+//!
+//! A leading `+` shows the sign of positive numbers. Rounding: the exact value of the double
+//! is rounded to the decimals asked for, halves to even (as Rust's `{:.n}` does). A value
+//! that rounds to zero carries no sign. The minus sign is U+2212.
+
+use artifacts::Scalar;
+
+/// How the digits are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Digits {
+    Default,
+    Fixed(usize),
+    Significant(usize),
+    Scientific(usize),
+}
+
+/// What follows the digits, and whether a ratio is scaled for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suffix {
+    None,
+    Percent,
+    Points,
+    Factor,
+    Unit,
+}
+
+/// A parsed format for numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NumberFormat {
+    plus: bool,
+    thousands: bool,
+    digits: Digits,
+    suffix: Suffix,
+}
+
+/// Returns the text of a value, or what is wrong with asking for it in this format.
+///
+/// # Errors
+/// If the format is unknown, does not fit the value's type or the column's unit, or the
+/// value is not finite.
+pub fn format_value(
+    value: &Scalar,
+    unit: Option<&str>,
+    format: &str,
+    null_word: &str,
+) -> Result<String, String> {
+    match value {
+        Scalar::Null => Ok(clean(null_word)),
+        Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
+        Scalar::Text(_) => Err(format!("format `{format}` is for numbers, the value is text")),
+        Scalar::Bool(value) => words(*value, format),
+        Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
+        Scalar::Int(value) => number(*value as f64, unit, format),
+        Scalar::Float(value) => number(*value, unit, format),
+    }
+}
+
+/// Returns what is wrong with a format, whatever value it will meet.
+pub fn check_format(format: &str) -> Result<(), String> {
+    if format.is_empty() || format == "p" || format.contains('|') {
+        return Ok(());
+    }
+    parse(format).map(|_| ())
+}
+
+fn words(value: bool, format: &str) -> Result<String, String> {
+    let (yes, no) = match format {
+        "" => ("yes", "no"),
+        _ => format
+            .split_once('|')
+            .ok_or_else(|| format!("format `{format}` is for numbers; for a truth value write `yes|no`"))?,
+    };
+    Ok(if value { yes } else { no }.to_owned())
+}
+
+fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String> {
+    if !value.is_finite() {
+        return Err("the value is not finite".to_owned());
+    }
+    if format == "p" {
+        return p_value(value);
+    }
+    let parsed = if format.is_empty() {
+        NumberFormat { plus: false, thousands: false, digits: Digits::Default, suffix: Suffix::None }
+    } else {
+        parse(format)?
+    };
+    let ratio = matches!(unit, Some("1"));
+    let wrong = |what: &str| {
+        let unit = unit.unwrap_or("none");
+        Err(format!("format `{format}` is for {what}, the column's unit is `{unit}`"))
+    };
+    let (scale, suffix) = match parsed.suffix {
+        Suffix::None => (1.0, String::new()),
+        Suffix::Percent if ratio => (100.0, " %".to_owned()),
+        Suffix::Percent if unit == Some("%") => (1.0, " %".to_owned()),
+        Suffix::Percent => return wrong("ratios and percentages"),
+        Suffix::Points if ratio => (100.0, " pp".to_owned()),
+        Suffix::Points if unit == Some("pp") => (1.0, " pp".to_owned()),
+        Suffix::Points => return wrong("differences of ratios and percentage points"),
+        Suffix::Factor if ratio || unit == Some("×") => (1.0, "×".to_owned()),
+        Suffix::Factor => return wrong("factors"),
+        Suffix::Unit => match unit {
+            None => return wrong("values with a unit"),
+            Some("1") => (1.0, String::new()),
+            Some(unit) => (1.0, format!(" {unit}")),
+        },
+    };
+    let mut digits = layout(value * scale, parsed.digits);
+    if digits.starts_with('-') && !digits.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+        digits.remove(0);
+    }
+    if parsed.thousands {
+        digits = thousands(&digits);
+    }
+    let positive = value > 0.0 && !digits.starts_with('-');
+    let plus = if parsed.plus && positive { "+" } else { "" };
+    Ok(format!("{plus}{}{suffix}", minus(&digits)))
+}
+
+fn p_value(value: f64) -> Result<String, String> {
+    if !(0.0..=1.0).contains(&value) {
+        return Err(format!("format `p` is for probabilities, the value is {value}"));
+    }
+    Ok(if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") })
+}
+
+fn parse(format: &str) -> Result<NumberFormat, String> {
+    let unknown = || {
+        format!(
+            "unknown format `{format}`; write for instance `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, `0.0u` or `p`"
+        )
+    };
+    let (plus, rest) = strip(format, "+");
+    let (thousands, rest) = strip(rest, ",");
+    let suffixes =
+        [("%", Suffix::Percent), ("pp", Suffix::Points), ("×", Suffix::Factor), ("u", Suffix::Unit)];
+    let found = suffixes.iter().find_map(|(text, suffix)| Some((rest.strip_suffix(text)?, *suffix)));
+    let (rest, suffix) = found.unwrap_or((rest, Suffix::None));
+    let digits = if let Some(count) = rest.strip_prefix("sig") {
+        Digits::Significant(count.parse().ok().filter(|n| (1..=17).contains(n)).ok_or_else(unknown)?)
+    } else if let Some(count) = rest.strip_prefix('e') {
+        Digits::Scientific(count.parse().ok().filter(|n| *n <= 17).ok_or_else(unknown)?)
+    } else if rest == "0" {
+        Digits::Fixed(0)
+    } else {
+        let zeros = rest.strip_prefix("0.").ok_or_else(unknown)?;
+        if zeros.is_empty() || zeros.len() > 17 || zeros.bytes().any(|b| b != b'0') {
+            return Err(unknown());
+        }
+        Digits::Fixed(zeros.len())
+    };
+    Ok(NumberFormat { plus, thousands, digits, suffix })
+}
+
+fn strip<'a>(text: &'a str, prefix: &str) -> (bool, &'a str) {
+    text.strip_prefix(prefix).map_or((false, text), |rest| (true, rest))
+}
+
+fn layout(value: f64, digits: Digits) -> String {
+    match digits {
+        Digits::Fixed(decimals) => format!("{value:.decimals$}"),
+        Digits::Scientific(decimals) => format!("{value:.decimals$e}"),
+        Digits::Significant(count) => significant(value, count),
+        Digits::Default if value == value.trunc() && value.abs() < 1e15 => format!("{value:.0}"),
+        Digits::Default => significant(value, 4),
+    }
+}
+
+fn significant(value: f64, count: usize) -> String {
+    let scientific = format!("{value:.*e}", count - 1);
+    let exponent: i32 =
+        scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).expect("`{:e}` writes an exponent");
+    if !(-5..15).contains(&exponent) {
+        return scientific;
+    }
+    let decimals = i32::try_from(count).unwrap_or(17) - 1 - exponent;
+    if decimals >= 0 {
+        return format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
+    }
+    let rounded: f64 = scientific.parse().expect("`{:e}` writes a number");
+    format!("{rounded:.0}")
+}
+
+fn thousands(digits: &str) -> String {
+    let (sign, rest) = digits.strip_prefix('-').map_or(("", digits), |r| ("-", r));
+    let (whole, fraction) = rest.find(['.', 'e']).map_or((rest, ""), |at| rest.split_at(at));
+    let mut grouped = String::new();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}{fraction}")
+}
+
+fn minus(digits: &str) -> String {
+    digits.replace('-', "\u{2212}")
+}
+
+/// One line, without the characters the renderer keeps for itself.
+pub(crate) fn clean(text: &str) -> String {
+    let one_line = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if crate::trace::is_mark(c) => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(one_line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(value: f64, unit: &str, format: &str) -> String {
+        format_value(&Scalar::Float(value), Some(unit), format, "n/a").unwrap()
+    }
+
+    #[test]
+    fn each_format_looks_as_it_is_written() {
+        assert_eq!(float(0.07574, "1", "0.0000"), "0.0757");
+        assert_eq!(float(0.07574, "1", "0.0%"), "7.6 %");
+        assert_eq!(float(-0.0349, "1", "+0.00pp"), "\u{2212}3.49 pp");
+        assert_eq!(float(1.8, "1", "0.0×"), "1.8×");
+        assert_eq!(float(12.34, "ms", "0.0u"), "12.3 ms");
+        assert_eq!(float(1_234_567.0, "ms", ",0"), "1,234,567");
+        assert_eq!(float(12345.0, "ms", "sig3"), "12300");
+        assert_eq!(float(0.000_123_45, "ms", "sig3"), "0.000123");
+        assert_eq!(float(0.000_000_912, "1", "e2"), "9.12e\u{2212}7");
+        assert_eq!(float(0.000_912, "1", "p"), "< 0.001");
+        assert_eq!(float(0.5, "1", "+0.0"), "+0.5");
+    }
+
+    #[test]
+    fn halves_round_to_even_on_the_exact_value() {
+        assert_eq!(float(0.125, "1", "0.00"), "0.12");
+        assert_eq!(float(0.375, "1", "0.00"), "0.38");
+        assert_eq!(float(2.5, "1", "0"), "2");
+    }
+
+    #[test]
+    fn a_value_that_rounds_to_zero_has_no_sign() {
+        assert_eq!(float(-0.001, "1", "0.00"), "0.00");
+        assert_eq!(float(-0.001, "1", "+0.00"), "0.00");
+    }
+
+    #[test]
+    fn a_percent_of_milliseconds_is_refused() {
+        assert!(format_value(&Scalar::Float(1.0), Some("ms"), "0.0%", "").is_err());
+        assert!(format_value(&Scalar::Float(1.0), Some("pp"), "0.0%", "").is_err());
+        assert!(format_value(&Scalar::Float(1.0), Some("%"), "0.0pp", "").is_err());
+    }
+
+    #[test]
+    fn null_is_a_word() {
+        assert_eq!(format_value(&Scalar::Null, None, "0.00", "never").unwrap(), "never");
+    }
+}

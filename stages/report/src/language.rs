@@ -1,0 +1,483 @@
+//! What templates can say: lookups that render as traced texts, and plain values for
+//! conditions that cannot be rendered.
+//!
+//! A field of a row (`row.efficiency`) is a plain value: it can be compared, sorted by and
+//! looped over, and the environment refuses to print it if it is a number. A *shown* value
+//! (`row.show("efficiency", "0.00")`, `value(…)`) is a traced text: it can be printed and
+//! nothing else; arithmetic on it is an error.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use artifacts::Scalar;
+use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
+use minijinja::{Environment, Error, ErrorKind, State};
+use pipeline::stage::Json;
+
+use crate::data::{Data, Miss, View, Where, scalar};
+use crate::format::{clean, format_value};
+use crate::settings::{OneOrMany, Parameters, not_available};
+use crate::tables;
+use crate::trace::{Entry, Ledger, Source};
+
+/// What the functions of one rendering share.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) data: Arc<Data>,
+    pub(crate) parameters: Arc<Parameters>,
+    pub(crate) trace: Ledger,
+    pub(crate) figures: Mutex<BTreeSet<usize>>,
+}
+
+/// A text that carries its trace: printable, and nothing else.
+pub(crate) struct Shown(String);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Object for Shown {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A row of a table: fields are plain, `show` and `interval` are traced.
+#[derive(Debug)]
+struct Row {
+    world: Arc<World>,
+    view: Arc<View>,
+    index: usize,
+}
+
+impl Object for Row {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        self.view.get(self.index, key).ok().map(|v| plain(&v))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.view.columns().into_iter().map(Value::from).collect())
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _state: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        match method {
+            "show" => {
+                let (column, format, options): (&str, Option<&str>, Kwargs) =
+                    minijinja::value::from_args(args)?;
+                let null = null_word(&options)?;
+                shown(self.world.show(&self.view, self.index, column, format.unwrap_or(""), &null))
+            }
+            "interval" => {
+                let (low, high, format, options): (&str, &str, Option<&str>, Kwargs) =
+                    minijinja::value::from_args(args)?;
+                let null = null_word(&options)?;
+                shown(self.world.interval(&self.view, self.index, [low, high], format.unwrap_or(""), &null))
+            }
+            _ => Err(Error::new(
+                ErrorKind::UnknownMethod,
+                format!("a row has no method `{method}`; it has `show` and `interval`"),
+            )),
+        }
+    }
+}
+
+impl World {
+    /// Returns the marked text of a value.
+    pub(crate) fn show(
+        &self,
+        view: &View,
+        index: usize,
+        column: &str,
+        format: &str,
+        null: &str,
+    ) -> Result<String, Miss> {
+        let value = view.get(index, column)?;
+        let unit = view.unit(column);
+        let text = format_value(&value, unit.as_deref(), format, null)
+            .map_err(|e| format!("column `{column}`: {e}"))?;
+        let (part, row) = view.rows[index];
+        let (artifact, row) = match view.source {
+            Source::Ledger => (None, row),
+            _ => (Some(view.parts[part].digest), row),
+        };
+        Ok(self.trace.mark(Entry {
+            source: view.source,
+            stage: view.stage.clone(),
+            output: view.output.clone(),
+            artifact,
+            row: u64::try_from(row).ok(),
+            row_key: view.row_key(index),
+            unit,
+            format: format.to_owned(),
+            ..Entry::new(view.source, column, value, text)
+        }))
+    }
+
+    /// Returns `[low, high]` with both ends marked.
+    pub(crate) fn interval(
+        &self,
+        view: &View,
+        index: usize,
+        ends: [&str; 2],
+        format: &str,
+        null: &str,
+    ) -> Result<String, Miss> {
+        if ends.iter().all(|c| matches!(view.get(index, c), Ok(Scalar::Null))) {
+            return self.show(view, index, ends[0], format, null);
+        }
+        let low = self.show(view, index, ends[0], format, null)?;
+        let high = self.show(view, index, ends[1], format, null)?;
+        Ok(format!("[{low}, {high}]"))
+    }
+
+    fn json(
+        &self,
+        place: (&str, &str),
+        path: &str,
+        condition: &Where,
+        format: &str,
+        null: &str,
+    ) -> Result<String, Miss> {
+        let (part, value) = self.data.document(place.0, place.1, condition, path)?;
+        let (value, text) = json_text(&value, format, null, path)?;
+        Ok(self.trace.mark(Entry {
+            stage: place.0.to_owned(),
+            output: place.1.to_owned(),
+            artifact: Some(part.digest),
+            row_key: part.coordinates.to_string(),
+            format: format.to_owned(),
+            ..Entry::new(Source::Json, path, value, text)
+        }))
+    }
+
+    fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
+        let study = self.data.study()?;
+        let value = crate::data::at_path(&study.spec, path)
+            .ok_or_else(|| format!("the experiment has no `{path}`"))?;
+        let (value, text) = json_text(value, format, "none", path)?;
+        let entry = Entry { format: format.to_owned(), ..Entry::new(Source::Spec, path, value, text) };
+        Ok(self.trace.mark(entry))
+    }
+
+    fn count(&self, view: &View, format: &str) -> Result<String, Miss> {
+        let count = Scalar::Int(i64::try_from(view.rows.len()).map_err(|e| e.to_string())?);
+        let text = format_value(&count, None, format, "")?;
+        let artifact = match (view.source, view.parts.as_slice()) {
+            (Source::Table, [only]) => Some(only.digest),
+            _ => None,
+        };
+        Ok(self.trace.mark(Entry {
+            stage: view.stage.clone(),
+            output: view.output.clone(),
+            artifact,
+            row_key: view.condition.clone(),
+            format: format.to_owned(),
+            ..Entry::new(Source::Count, "count", count, text)
+        }))
+    }
+
+    /// Returns `Table 3` or `Figure 3` for a declared name, marked as the report's own number.
+    pub(crate) fn label(&self, name: &str) -> Result<String, Miss> {
+        let number = |word: &str, position: usize| {
+            let number = i64::try_from(position + 1).unwrap_or(i64::MAX);
+            let entry = Entry::new(Source::Structure, name, Scalar::Int(number), number.to_string());
+            format!("{word} {}", self.trace.mark(entry))
+        };
+        let Parameters { tables, figures, .. } = &*self.parameters;
+        if let Some(at) = tables.iter().position(|t| t.name == name) {
+            return Ok(number("Table", at));
+        }
+        if let Some(at) = figures.iter().position(|f| f.name == name) {
+            return Ok(number("Figure", at));
+        }
+        let names: Vec<_> =
+            tables.iter().map(|t| t.name.as_str()).chain(figures.iter().map(|f| f.name.as_str())).collect();
+        Err(format!("no table or figure `{name}` is declared; there are: {}", names.join(", ")).into())
+    }
+}
+
+fn json_text(value: &Json, format: &str, null: &str, path: &str) -> Result<(Scalar, String), Miss> {
+    if let Json::Array(items) = value {
+        let texts: Option<Vec<_>> = items.iter().map(scalar).collect();
+        let texts = texts.ok_or_else(|| format!("`{path}` is a list of lists or objects"))?;
+        let shown: Result<Vec<_>, _> = texts.iter().map(|t| format_value(t, None, format, null)).collect();
+        return Ok((Scalar::Text(value.to_string()), shown?.join(", ")));
+    }
+    let value = scalar(value).ok_or_else(|| format!("`{path}` is an object: name one of its fields"))?;
+    let text = format_value(&value, None, format, null)?;
+    Ok((value, text))
+}
+
+/// Returns a scalar as a plain template value.
+fn plain(value: &Scalar) -> Value {
+    match value {
+        Scalar::Null => Value::from(()),
+        Scalar::Bool(v) => Value::from(*v),
+        Scalar::Int(v) => Value::from(*v),
+        Scalar::Float(v) => Value::from(*v),
+        Scalar::Text(v) => Value::from(clean(v)),
+    }
+}
+
+/// Reads a template's `{"column": value, …}`; a list of values means any of them.
+fn condition(value: Option<&Value>) -> Result<Where, Error> {
+    let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for key in value.try_iter()? {
+        let name = key.as_str().ok_or_else(|| wrong("a condition is written {\"column\": value}"))?;
+        let wanted = value.get_item(&key)?;
+        let one = json_of(&wanted)?;
+        let values = match one {
+            Json::Array(items) => items.iter().filter_map(scalar).collect(),
+            other => scalar(&other).into_iter().collect(),
+        };
+        found.push((name.to_owned(), values));
+    }
+    Ok(found)
+}
+
+fn json_of(value: &Value) -> Result<Json, Error> {
+    if value.downcast_object_ref::<Shown>().is_some() {
+        return Err(wrong("a condition takes plain values, not shown ones"));
+    }
+    serde_json::to_value(value).map_err(|e| wrong(&e.to_string()))
+}
+
+/// Reads the condition of a declared table or figure.
+pub(crate) fn declared(only: &std::collections::BTreeMap<String, OneOrMany>) -> Where {
+    let values = |v: &OneOrMany| match v {
+        OneOrMany::Many(items) => items.iter().filter_map(scalar).collect(),
+        OneOrMany::One(item) => scalar(item).into_iter().collect(),
+    };
+    only.iter().map(|(column, v)| (column.clone(), values(v))).collect()
+}
+
+fn wrong(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.to_owned())
+}
+
+fn missed(miss: Miss) -> Error {
+    match miss {
+        Miss::Unread => wrong("the artifact is not read yet"),
+        Miss::Wrong(message) => wrong(&message),
+    }
+}
+
+fn shown(text: Result<String, Miss>) -> Result<Value, Error> {
+    Ok(Value::from_object(Shown(text.map_err(missed)?)))
+}
+
+fn null_word(options: &Kwargs) -> Result<String, Error> {
+    let word: Option<String> = options.get("null")?;
+    options.assert_all_used()?;
+    Ok(word.unwrap_or_else(not_available))
+}
+
+fn only_row(view: &View, name: &str) -> Result<(), Miss> {
+    match view.rows.len() {
+        1 => Ok(()),
+        0 => Err(format!("no row of `{name}` matches {{{}}}", view.condition).into()),
+        n => {
+            Err(format!("{n} rows of `{name}` match {{{}}}; a value needs exactly one", view.condition)
+                .into())
+        }
+    }
+}
+
+/// Renders a declared title or caption; it may look up numbers as the template does.
+pub(crate) fn render_text(environment: &Environment<'_>, what: &str, text: &str) -> Result<String, Error> {
+    environment.render_named_str(what, text, ())
+}
+
+/// Adds the functions to an environment.
+pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
+    install_lookups(environment, world);
+    install_rows(environment, world);
+    install_parts(environment, world);
+    environment.set_formatter(|out, _state, value| {
+        if value.is_undefined() {
+            return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));
+        }
+        if value.as_str().is_some() || value.downcast_object_ref::<Shown>().is_some() {
+            return write!(out, "{value}").map_err(|_| wrong("the output refuses to be written"));
+        }
+        let kind = value.kind();
+        Err(wrong(&format!(
+            "a {kind} has no trace and cannot be printed; show it with `row.show(\"column\", \"format\")`, \
+             `value(…)`, `count(…)` or `spec(…)`"
+        )))
+    });
+}
+
+fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let w = world.clone();
+    environment.add_function(
+        "value",
+        move |table: &str, only: Option<Value>, column: &str, format: Option<&str>, options: Kwargs| {
+            let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+            only_row(&view, table).map_err(missed)?;
+            shown(w.show(&view, 0, column, format.unwrap_or(""), &null_word(&options)?))
+        },
+    );
+    let w = world.clone();
+    environment.add_function("raw", move |table: &str, only: Option<Value>, column: &str| {
+        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        only_row(&view, table).map_err(missed)?;
+        Ok::<_, Error>(plain(&view.get(0, column).map_err(missed)?))
+    });
+    let w = world.clone();
+    environment.add_function("count", move |table: &str, only: Option<Value>, format: Option<&str>| {
+        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        shown(w.count(&view, format.unwrap_or("")))
+    });
+    let w = world.clone();
+    environment.add_function("spec", move |path: &str, format: Option<&str>| {
+        shown(w.spec(path, format.unwrap_or("")))
+    });
+    let w = world.clone();
+    environment.add_function("plan", move |path: &str| {
+        let study = w.data.study().map_err(|e| wrong(&e))?;
+        Ok::<_, Error>(
+            crate::data::at_path(&study.spec, path)
+                .map_or(Value::from(()), |json| Value::from(minijinja::value::Serde(json))),
+        )
+    });
+    let w = world.clone();
+    environment.add_function("trail", move || {
+        let study = w.data.study().map_err(|e| wrong(&e))?;
+        let text = study.trail.to_string();
+        let entry = Entry::new(Source::Trail, "trail", Scalar::Text(text.clone()), text);
+        shown(Ok(w.trace.mark(entry)))
+    });
+    let w = world.clone();
+    environment.add_function(
+        "json",
+        move |name: &str, path: &str, only: Option<Value>, format: Option<&str>, options: Kwargs| {
+            let place = crate::data::split(name).map_err(missed)?;
+            let null = null_word(&options)?;
+            shown(w.json(place, path, &condition(only.as_ref())?, format.unwrap_or(""), &null))
+        },
+    );
+    let w = world.clone();
+    environment.add_function(
+        "descriptor",
+        move |stage: &str, path: &str, only: Option<Value>, format: Option<&str>, options: Kwargs| {
+            let null = null_word(&options)?;
+            let name = ["server", "environment"].into_iter().find(|o| w.data.has(&format!("{stage}.{o}")));
+            let name = name.ok_or_else(|| wrong(&format!("stage `{stage}` has no descriptor")))?;
+            shown(w.json((stage, name), path, &condition(only.as_ref())?, format.unwrap_or(""), &null))
+        },
+    );
+    let w = world.clone();
+    environment.add_function("host", move |path: &str, format: Option<&str>, options: Kwargs| {
+        let null = null_word(&options)?;
+        let stages = w.data.stages().iter();
+        let stage = stages.clone().find(|s| s.kind == "provision").map(|s| s.stage.clone());
+        let stage = stage.ok_or_else(|| wrong("the report needs no provision stage, so it knows no host"))?;
+        let ways = ["facets.{}", "observations.{}.value", "observations.{}", "{}"];
+        let mut last = Miss::Unread;
+        for way in ways {
+            let path = way.replace("{}", path);
+            match w.json((&stage, "host"), &path, &Vec::new(), format.unwrap_or(""), &null) {
+                Ok(text) => return shown(Ok(text)),
+                Err(Miss::Unread) => return Err(missed(Miss::Unread)),
+                Err(miss) => last = miss,
+            }
+        }
+        Err(missed(last))
+    });
+}
+
+fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let row = |world: &Arc<World>, view: &Arc<View>, index: usize| {
+        Value::from_object(Row { world: world.clone(), view: view.clone(), index })
+    };
+    let w = world.clone();
+    environment.add_function("rows", move |table: &str, only: Option<Value>, options: Kwargs| {
+        let mut view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        let order: Option<Vec<String>> = options.get("order")?;
+        options.assert_all_used()?;
+        view.sort(&order.unwrap_or_default()).map_err(missed)?;
+        let view = Arc::new(view);
+        Ok::<_, Error>((0..view.rows.len()).map(|i| row(&w, &view, i)).collect::<Value>())
+    });
+    let w = world.clone();
+    environment.add_function("row", move |table: &str, only: Option<Value>| {
+        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        only_row(&view, table).map_err(missed)?;
+        Ok::<_, Error>(row(&w, &Arc::new(view), 0))
+    });
+    for (name, descending) in [("lowest", false), ("highest", true)] {
+        let w = world.clone();
+        environment.add_function(name, move |table: &str, only: Option<Value>, column: &str| {
+            let mut view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+            let sign = if descending { "-" } else { "" };
+            view.sort(&[format!("{sign}{column}")]).map_err(missed)?;
+            if view.rows.is_empty() || view.get(0, column).map_err(missed)? == Scalar::Null {
+                return Err(wrong(&format!("no row of `{table}` has a {column}: there is no {name}")));
+            }
+            Ok(row(&w, &Arc::new(view), 0))
+        });
+    }
+    let w = world.clone();
+    environment.add_function("has", move |name: &str| w.data.has(name));
+    let w = world.clone();
+    environment.add_function("stage", move |kind: &str| {
+        let found = w.data.stages().iter().find(|s| s.kind == kind);
+        found.map_or(Value::from(()), |s| Value::from(s.stage.clone()))
+    });
+}
+
+fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let w = world.clone();
+    environment.add_function("ref", move |name: &str| shown(w.label(name)));
+    let w = world.clone();
+    environment.add_function("table", move |state: &State, name: &str| {
+        let text = tables::render(&w, state.env(), name)?;
+        Ok::<_, Error>(Value::from_object(Shown(text)))
+    });
+    let w = world.clone();
+    environment.add_function("title", move |state: &State| {
+        let text = match &w.parameters.title {
+            Some(title) => render_text(state.env(), "title", title)?,
+            None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(missed)?,
+        };
+        Ok::<_, Error>(Value::from_object(Shown(text)))
+    });
+    let w = world.clone();
+    environment.add_function("figure", move |state: &State, name: &str| {
+        let figures = &w.parameters.figures;
+        let label = w.label(name).map_err(missed)?;
+        let at = figures.iter().position(|f| f.name == name);
+        let at =
+            at.ok_or_else(|| wrong(&format!("`{name}` is a table; show it with `table(\"{name}\")`")))?;
+        w.figures.lock().expect("no holder of this lock panics").insert(at);
+        let settings = &figures[at].settings;
+        let title = render_text(state.env(), &format!("title of figure {name}"), &settings.title)?;
+        let caption = render_text(state.env(), &format!("caption of figure {name}"), &settings.caption)?;
+        // The table's digest binds the picture to the rows beside it.
+        let text = format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}");
+        Ok::<_, Error>(Value::from_object(Shown(text)))
+    });
+}
+
+/// Turns a miss into the error of a function called by a template.
+pub(crate) fn error_of(miss: Miss) -> Error {
+    missed(miss)
+}

@@ -1,0 +1,95 @@
+//! The ledger of planned cells as tables a report can look up.
+//!
+//! - `ledger`: a row a planned cell (stage, coordinates, status, reason);
+//! - `ledger.stages`: a row a stage (cells planned, and how many of each status);
+//! - `ledger.axes`: a row an axis (its levels in the order of the cells, and how many).
+
+use std::sync::Arc;
+
+use artifacts::{Column, Digest, Table};
+use pipeline::stage::{CellStatus, Coordinates, LedgerLine, Study};
+
+use crate::data::{Miss, Part};
+
+/// Returns the table of this name, if it is one of the ledger's.
+pub(crate) fn table(name: &str, study: Option<&Study>) -> Result<Option<Part<Table>>, Miss> {
+    if !matches!(name, "ledger" | "ledger.stages" | "ledger.axes") {
+        return Ok(None);
+    }
+    let study = study.ok_or_else(|| "this report does not see the study".to_owned())?;
+    let table = match name {
+        "ledger" => lines(&study.ledger),
+        "ledger.stages" => stages(&study.ledger),
+        _ => axes(&study.ledger),
+    };
+    let content = Arc::new(table.map_err(|e| e.to_string())?);
+    Ok(Some(Part { coordinates: Coordinates::default(), digest: Digest::of(b""), content }))
+}
+
+fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
+    Table::with_metadata(
+        vec![
+            Column::text("stage", ledger.iter().map(|l| Some(l.stage.as_str()))),
+            Column::text("cell", ledger.iter().map(|l| Some(l.coordinates.to_string()))),
+            Column::text("status", ledger.iter().map(|l| Some(l.status.word()))),
+            Column::text("reason", ledger.iter().map(|l| l.reason.clone())),
+            Column::int("evidence", ledger.iter().map(|l| i64::try_from(l.evidence.len()).ok())),
+        ],
+        &[("key", "stage,cell")],
+    )
+}
+
+fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
+    let names = distinct(ledger.iter().map(|l| l.stage.clone()));
+    let count = |keep: &dyn Fn(&LedgerLine) -> bool| {
+        let counts: Vec<_> = names
+            .iter()
+            .map(|name| i64::try_from(ledger.iter().filter(|l| l.stage == *name && keep(l)).count()).ok())
+            .collect();
+        counts
+    };
+    let statuses = [
+        CellStatus::Ok,
+        CellStatus::Failed,
+        CellStatus::Hung,
+        CellStatus::Timeout,
+        CellStatus::Skipped,
+        CellStatus::Excluded,
+        CellStatus::Interrupted,
+    ];
+    let mut columns = vec![
+        Column::text("stage", names.iter().map(|n| Some(n.as_str()))),
+        Column::int("cells", count(&|_| true)).describe("cells of the stage, excluded ones counted"),
+    ];
+    columns.extend(statuses.iter().map(|s| Column::int(s.word(), count(&|l| l.status == *s))));
+    columns
+        .push(Column::int("not_ok", count(&|l| !matches!(l.status, CellStatus::Ok | CellStatus::Excluded))));
+    Table::with_metadata(columns, &[("key", "stage")])
+}
+
+fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
+    let pairs = || ledger.iter().flat_map(|l| &l.coordinates.0);
+    let names = distinct(pairs().map(|(axis, _)| axis.clone()));
+    let levels: Vec<Vec<String>> = names
+        .iter()
+        .map(|name| distinct(pairs().filter(|(axis, _)| axis == name).map(|(_, v)| v.to_string())))
+        .collect();
+    Table::with_metadata(
+        vec![
+            Column::text("axis", names.iter().map(|n| Some(n.as_str()))),
+            Column::text("levels", levels.iter().map(|l| Some(l.join(", ")))),
+            Column::int("count", levels.iter().map(|l| i64::try_from(l.len()).ok())),
+        ],
+        &[("key", "axis")],
+    )
+}
+
+fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    }
+    found
+}

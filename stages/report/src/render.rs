@@ -1,0 +1,137 @@
+//! From parameters and data to a report: rendering, extraction of the trace, number check.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use artifacts::{Store, Table};
+use minijinja::Environment;
+
+use crate::check::{Finding, check};
+use crate::data::Data;
+use crate::language::{World, install, render_text};
+use crate::settings::{FigureSettings, Parameters};
+use crate::template::{environment, instrument};
+use crate::trace::{Extracted, Ledger, extract, trace_table, unmarked};
+
+/// A rendered and checked report.
+#[derive(Debug)]
+pub struct Report {
+    /// The Markdown.
+    pub markdown: String,
+    /// The trace, one row a traced text.
+    pub trace: Table,
+    /// The figures used: name and SVG.
+    pub figures: Vec<(String, String)>,
+}
+
+/// Renders a report; artifacts are read from the store as the template asks for them.
+///
+/// # Errors
+/// A message for people: a template's mistake with its line, an artifact that cannot be read,
+/// or every number the check refuses.
+pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Result<Report, String> {
+    let parameters = Arc::new(parameters.clone());
+    loop {
+        match attempt(&parameters, data) {
+            Ok(report) => return Ok(report),
+            Err(message) => {
+                if !data.fetch(store)? {
+                    return Err(message);
+                }
+            }
+        }
+    }
+}
+
+fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, String> {
+    let world = Arc::new(World {
+        data: data.clone(),
+        parameters: parameters.clone(),
+        trace: Ledger::default(),
+        figures: Mutex::new(BTreeSet::new()),
+    });
+    let mut environment = environment();
+    install(&mut environment, &world);
+    for (number, template) in parameters.templates.iter().enumerate() {
+        let marked = instrument(number, &template.text);
+        environment.add_template_owned(template.name.clone(), marked).map_err(|e| describe(&e))?;
+    }
+    let first = parameters.templates.first().ok_or("the report has no template")?;
+    let template = environment.get_template(&first.name).map_err(|e| describe(&e))?;
+    let rendered = template.render(()).map_err(|e| describe(&e))?;
+    let extracted = extract(&rendered, &world.trace)?;
+    let outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
+    if !outcome.findings.is_empty() {
+        return Err(refusal(&outcome.findings, &extracted, parameters));
+    }
+    let mut figures = Vec::new();
+    let used = world.figures.lock().expect("no holder of this lock panics").clone();
+    for at in used {
+        let figure = &parameters.figures[at];
+        let svg = draw(&environment, data, &figure.settings)
+            .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
+        figures.push((figure.name.clone(), svg));
+    }
+    let mut spans = extracted.spans;
+    spans.extend(outcome.literals);
+    spans.sort_by_key(|s| (s.bytes.start, s.bytes.end));
+    let trace = trace_table(&spans).map_err(|e| e.to_string())?;
+    Ok(Report { markdown: extracted.markdown, trace, figures })
+}
+
+fn draw(environment: &Environment<'_>, data: &Data, settings: &FigureSettings) -> Result<String, String> {
+    let text = |what: &str, text: &str| {
+        render_text(environment, what, text).map(|t| unmarked(&t)).map_err(|e| describe(&e))
+    };
+    let title = text("title", &settings.title)?;
+    let caption = text("caption", &settings.caption)?;
+    crate::figure::draw(data, settings, &title, &caption)
+}
+
+/// Says what the number check refuses, each with its place in the report and in the template.
+fn refusal(findings: &[Finding], extracted: &Extracted, parameters: &Parameters) -> String {
+    let count = findings.len();
+    let numbers = if count == 1 { "number" } else { "numbers" };
+    let mut message = format!("the number check refuses {count} {numbers}");
+    for finding in findings {
+        let from = extracted.origin(finding.at).and_then(|o| {
+            let template = parameters.templates.get(o.template)?;
+            Some(format!("{}:{}", template.name, o.line))
+        });
+        let from = from.unwrap_or_else(|| "template".to_owned());
+        let Finding { line, column, text, context, reason, remedy, .. } = finding;
+        let _ = write!(
+            message,
+            "\n  {from} (report {line}:{column}): `{text}`: {reason}\n    | {}\n    hint: {remedy}",
+            context.trim()
+        );
+    }
+    message
+}
+
+/// Says what a template did wrong, with template and line of the innermost place.
+pub(crate) fn describe(error: &minijinja::Error) -> String {
+    let mut innermost = error;
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(inner) = cause.downcast_ref::<minijinja::Error>() {
+            innermost = inner;
+        }
+        source = cause.source();
+    }
+    let place = match (innermost.name(), innermost.line()) {
+        (Some(name), Some(line)) => format!("{name}:{line}: "),
+        _ => match (error.name(), error.line()) {
+            (Some(name), Some(line)) => format!("{name}:{line}: "),
+            _ => String::new(),
+        },
+    };
+    let detail = innermost.detail().map_or_else(|| innermost.kind().to_string(), str::to_owned);
+    let snippet = innermost
+        .template_source()
+        .zip(innermost.range())
+        .and_then(|(text, range)| text.get(range))
+        .map(|text| format!(" (in `{}`)", unmarked(text)));
+    format!("{place}{}{}", unmarked(&detail), snippet.unwrap_or_default())
+}

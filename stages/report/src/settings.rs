@@ -1,0 +1,275 @@
+//! The settings of a report stage, and their canonical form.
+
+use std::collections::BTreeMap;
+
+use pipeline::stage::{Json, Library, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::format::check_format;
+use crate::template::{Template, closure};
+
+/// The settings as written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "Report settings")]
+pub(crate) struct Settings {
+    /// The template, from the collection `templates`.
+    pub(crate) template: String,
+    /// The report's title; the experiment's title if absent. May hold template expressions.
+    #[serde(default)]
+    pub(crate) title: Option<String>,
+    /// Tables by name, for `{{ table("name") }}`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, TableSettings>")]
+    pub(crate) tables: serde_json::Map<String, Json>,
+    /// Figures by name, for `{{ figure("name") }}`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, FigureSettings>")]
+    pub(crate) figures: serde_json::Map<String, Json>,
+    /// Numbers that may be written by hand, each with the reason.
+    #[serde(default)]
+    pub(crate) literals: Vec<Literal>,
+}
+
+/// The canonical parameters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Parameters {
+    /// The title, if the stage sets one.
+    pub title: Option<String>,
+    /// The template first, then everything it includes.
+    pub templates: Vec<Template>,
+    /// The tables in the order declared.
+    pub tables: Vec<Named<TableSettings>>,
+    /// The figures in the order declared.
+    pub figures: Vec<Named<FigureSettings>>,
+    /// Numbers that may be written by hand.
+    pub literals: Vec<Literal>,
+}
+
+/// A declaration and its name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Named<T> {
+    /// The name.
+    pub name: String,
+    /// What it declares.
+    pub settings: T,
+}
+
+/// A number that may be written by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Literal {
+    /// The text as it stands in the report, for instance `two-sided`.
+    pub text: String,
+    /// Why it needs no artifact, for instance "a name, not a quantity".
+    pub reason: String,
+}
+
+/// One value, or a list of which one must match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One of these.
+    Many(Vec<Json>),
+    /// This.
+    One(Json),
+}
+
+/// A table of the report.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TableSettings {
+    /// The table it shows, as `stage.output`.
+    pub from: String,
+    /// The columns, from left to right.
+    pub columns: Vec<ColumnSettings>,
+    /// Only rows with these values.
+    #[serde(default, rename = "where")]
+    pub only: BTreeMap<String, OneOrMany>,
+    /// Columns to sort by; a leading `-` means descending.
+    #[serde(default)]
+    pub order: Vec<String>,
+    /// The caption; may hold template expressions.
+    pub caption: String,
+    /// What to say instead if no row is there.
+    #[serde(default)]
+    pub empty: Option<String>,
+}
+
+/// A column of a table of the report.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ColumnSettings {
+    /// The column of the artifact.
+    pub column: String,
+    /// The heading; the column's own name and unit if absent.
+    #[serde(default)]
+    pub heading: Option<String>,
+    /// The format.
+    #[serde(default)]
+    pub format: String,
+    /// The word for null.
+    #[serde(default = "not_available")]
+    pub null: String,
+    /// A second column: the cell then shows an interval, `[low, high]`.
+    #[serde(default)]
+    pub to: Option<String>,
+}
+
+/// The word for null where none is declared.
+pub(crate) fn not_available() -> String {
+    "n/a".to_owned()
+}
+
+/// What a figure shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// Lines over a ladder of loads (logarithmic x), one a series, with bands.
+    Ladder,
+    /// The empirical distribution of a column, one curve a series.
+    Ecdf,
+    /// A grid of coloured cells with their values.
+    HeatMap,
+    /// Estimates with intervals, one a row, against a reference.
+    Forest,
+}
+
+/// A figure of the report.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct FigureSettings {
+    /// What it shows.
+    pub kind: FigureKind,
+    /// The table it shows, as `stage.output`.
+    pub table: String,
+    /// The column of the horizontal axis.
+    pub x: String,
+    /// The column of the vertical axis (ladder, heat map: rows; forest: labels).
+    #[serde(default)]
+    pub y: Option<String>,
+    /// The column of the value (heat map).
+    #[serde(default)]
+    pub value: Option<String>,
+    /// The column whose values are the curves.
+    #[serde(default)]
+    pub series: Option<String>,
+    /// The column whose values are panels side by side.
+    #[serde(default)]
+    pub facet: Option<String>,
+    /// The columns of the lower and upper end of the band or interval.
+    #[serde(default)]
+    pub band: Option<[String; 2]>,
+    /// A column drawn as a dashed reference (ladder), or a reference value (forest).
+    #[serde(default)]
+    pub reference: Option<Json>,
+    /// What the reference is, for the legend.
+    #[serde(default)]
+    pub reference_label: Option<String>,
+    /// Only rows with these values.
+    #[serde(default, rename = "where")]
+    pub only: BTreeMap<String, OneOrMany>,
+    /// The title; may hold template expressions.
+    pub title: String,
+    /// The caption; may hold template expressions.
+    pub caption: String,
+    /// The label of the horizontal axis; column and unit if absent.
+    #[serde(default)]
+    pub x_label: Option<String>,
+    /// The label of the vertical axis; column and unit if absent.
+    #[serde(default)]
+    pub y_label: Option<String>,
+    /// A logarithmic horizontal axis.
+    #[serde(default)]
+    pub log_x: bool,
+    /// The format of values written into the figure.
+    #[serde(default)]
+    pub format: String,
+}
+
+/// Reads settings into canonical parameters; every mistake found.
+pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parameters, Vec<Problem>> {
+    let settings: Settings =
+        serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+    let mut problems = Vec::new();
+    let find = |name: &str| library.find("templates", name)?.as_str().map(str::to_owned);
+    let templates = match closure(&settings.template, &find) {
+        Ok(templates) => templates,
+        Err(messages) => {
+            let names = library.names("templates").join(", ");
+            problems.extend(messages.into_iter().map(|message| {
+                let missing = message.starts_with("no template");
+                let problem = Problem::at(&["template"], message);
+                if missing { problem.hint(format!("templates known: {names}")) } else { problem }
+            }));
+            Vec::new()
+        }
+    };
+    let tables = named::<TableSettings>("tables", settings.tables, &mut problems);
+    let figures = named::<FigureSettings>("figures", settings.figures, &mut problems);
+    for table in &tables {
+        for column in &table.settings.columns {
+            if let Err(message) = check_format(&column.format) {
+                problems.push(Problem::at(&["tables", &table.name, "columns"], message));
+            }
+        }
+    }
+    for figure in &figures {
+        check_figure(figure, &mut problems);
+    }
+    for literal in &settings.literals {
+        if literal.reason.trim().is_empty() || literal.text.trim().is_empty() {
+            problems.push(Problem::at(&["literals"], "a literal needs its text and a reason"));
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals })
+}
+
+fn named<T: serde::de::DeserializeOwned>(
+    section: &str,
+    map: serde_json::Map<String, Json>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Named<T>> {
+    let mut found = Vec::new();
+    for (name, value) in map {
+        match serde_json::from_value(value) {
+            Ok(settings) => found.push(Named { name, settings }),
+            Err(error) => problems.push(Problem::at(&[section, &name], error.to_string())),
+        }
+    }
+    found
+}
+
+fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
+    let settings = &figure.settings;
+    let mut need = |missing: bool, key: &str| {
+        if missing {
+            let message = format!("a figure of this kind needs `{key}`");
+            problems.push(Problem::at(&["figures", &figure.name], message));
+        }
+    };
+    match settings.kind {
+        FigureKind::Ladder => need(settings.y.is_none(), "y"),
+        FigureKind::Ecdf => {}
+        FigureKind::HeatMap => {
+            need(settings.y.is_none(), "y");
+            need(settings.value.is_none(), "value");
+        }
+        FigureKind::Forest => {
+            need(settings.y.is_none(), "y");
+            need(settings.band.is_none(), "band");
+        }
+    }
+    if let Err(message) = check_format(&settings.format) {
+        problems.push(Problem::at(&["figures", &figure.name, "format"], message));
+    }
+    let plain = figure.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if !plain {
+        let message = "a figure's name becomes a file name: letters, digits, `-` and `_` only";
+        problems.push(Problem::at(&["figures", &figure.name], message));
+    }
+}

@@ -1,0 +1,56 @@
+//! The stage kind `report`.
+
+use std::sync::Arc;
+
+use pipeline::stage::{Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind};
+
+use crate::data::Data;
+use crate::render::render;
+use crate::settings::{Parameters, Settings, canonical};
+
+/// Renders the report: outputs `report` (Markdown), `trace` (table), `figures/NAME.svg`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report;
+
+impl StageKind for Report {
+    fn name(&self) -> &'static str {
+        "report"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Pure
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schemars::schema_for!(Settings)
+    }
+
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let parameters = canonical(settings, library)?;
+        Ok(serde_json::to_value(parameters).expect("parameters are plain data"))
+    }
+
+    fn sees_study(&self) -> bool {
+        true
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        let parameters: Parameters = serde_json::from_value(job.parameters.clone())
+            .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
+        let data = Arc::new(Data::new(job.inputs, job.study));
+        let report = render(&parameters, &data, job.store).map_err(Failure::failed)?;
+        job.control.check()?;
+        let mut outputs = vec![
+            Output::text("report", Media::Markdown, report.markdown),
+            Output::table("trace", &report.trace)?,
+        ];
+        for (name, svg) in report.figures {
+            outputs.push(Output::text(format!("figures/{name}.svg"), Media::Svg, svg));
+        }
+        Ok(Done { outputs, ..Done::default() })
+    }
+}

@@ -1,0 +1,109 @@
+//! Declared tables as Markdown: equal columns by construction, every number traced.
+
+use artifacts::Scalar;
+use minijinja::{Environment, Error};
+
+use crate::data::View;
+use crate::language::{World, declared, error_of, render_text};
+use crate::settings::{ColumnSettings, TableSettings};
+use crate::trace::{Entry, Source, unmarked};
+
+/// Returns the Markdown of a declared table with its caption, marks in it.
+pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+    let label = world.label(name).map_err(error_of)?;
+    let found = world.parameters.tables.iter().find(|t| t.name == name);
+    let settings = &found
+        .ok_or_else(|| error_of(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into()))?
+        .settings;
+    let mut view = world.data.view(&settings.from, &declared(&settings.only)).map_err(error_of)?;
+    view.sort(&settings.order).map_err(error_of)?;
+    let caption = render_text(environment, &format!("caption of table {name}"), &settings.caption)?;
+    let heading = format!("**{label}.** {caption}");
+    if view.rows.is_empty() {
+        let nothing = settings.empty.as_deref().unwrap_or("No row.");
+        return Ok(format!("{heading}\n\n{nothing}"));
+    }
+    Ok(format!("{heading}\n\n{}", grid(world, environment, settings, &view)?))
+}
+
+fn grid(
+    world: &World,
+    environment: &Environment<'_>,
+    settings: &TableSettings,
+    view: &View,
+) -> Result<String, Error> {
+    let mut lines: Vec<Vec<String>> = vec![Vec::new()];
+    let mut numeric = Vec::new();
+    for column in &settings.columns {
+        view.require(&column.column).map_err(error_of)?;
+        let values = (0..view.rows.len()).map(|i| view.get(i, &column.column));
+        let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
+        numeric.push(values.iter().any(|v| v.as_f64().is_some()));
+        let text = match &column.heading {
+            Some(heading) => render_text(environment, "heading", heading)?,
+            None => own_heading(world, view, column),
+        };
+        lines[0].push(escape(&text));
+    }
+    for index in 0..view.rows.len() {
+        let mut cells = Vec::new();
+        for column in &settings.columns {
+            let (format, null) = (&column.format, &column.null);
+            let text = match &column.to {
+                Some(to) => world.interval(view, index, [&column.column, to], format, null),
+                None => world.show(view, index, &column.column, format, null),
+            };
+            cells.push(escape(&text.map_err(error_of)?));
+        }
+        lines.push(cells);
+    }
+    let widths: Vec<usize> = (0..settings.columns.len())
+        .map(|c| lines.iter().map(|l| width(&l[c])).max().unwrap_or(0).max(3))
+        .collect();
+    let mut out = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        for ((cell, width_wanted), right) in line.iter().zip(&widths).zip(&numeric) {
+            let space = " ".repeat(width_wanted - width(cell));
+            out.push_str(&if *right { format!("| {space}{cell} ") } else { format!("| {cell}{space} ") });
+        }
+        out.push_str("|\n");
+        if number == 0 {
+            for (width, right) in widths.iter().zip(&numeric) {
+                let dashes = "-".repeat(*width);
+                out.push_str(&if *right { format!("| {}: ", &dashes[1..]) } else { format!("| {dashes} ") });
+            }
+            out.push_str("|\n");
+        }
+    }
+    out.pop();
+    Ok(out)
+}
+
+/// A heading made of the column's own name and unit, traced to the table's schema.
+fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
+    let words = column.column.replace('_', " ");
+    let text = match view.unit(&column.column).as_deref() {
+        None | Some("1") => words,
+        Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
+        Some(unit) => format!("{words} ({unit})"),
+    };
+    if !text.chars().any(char::is_numeric) {
+        return text;
+    }
+    let artifact = view.parts.first().filter(|_| view.source == Source::Table).map(|p| p.digest);
+    world.trace.mark(Entry {
+        stage: view.stage.clone(),
+        output: view.output.clone(),
+        artifact,
+        row_key: "heading".to_owned(),
+        ..Entry::new(Source::Table, column.column.clone(), Scalar::Text(text.clone()), text)
+    })
+}
+
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn width(marked: &str) -> usize {
+    unmarked(marked).chars().count()
+}

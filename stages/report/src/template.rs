@@ -1,0 +1,234 @@
+//! Templates: which ones a report is made of, and marks that say where text came from.
+
+use std::collections::BTreeSet;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Environment, UndefinedBehavior};
+
+use crate::trace::{is_mark, origin_mark};
+
+/// A template and its text, as the parameters hold it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Template {
+    /// The name under which others include it.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Returns the template and everything it includes, imports or extends, each once, in the
+/// order they are met.
+///
+/// # Errors
+/// One message for each template that is missing, does not parse, includes a name that is
+/// not written out, or holds a character the renderer keeps for itself.
+pub fn closure(name: &str, find: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Template>, Vec<String>> {
+    let (mut found, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let mut waiting = vec![(name.to_owned(), String::new())];
+    while let Some((name, from)) = waiting.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        let Some(text) = find(&name) else {
+            problems.push(format!("no template `{name}`{from}"));
+            continue;
+        };
+        if let Some(at) = text.find(is_mark) {
+            let line = line_of(&text, at);
+            problems
+                .push(format!("template `{name}` line {line}: a private-use character (U+E000 to U+E01F)"));
+        }
+        if let Err(error) = environment().add_template(&name, &text) {
+            let line = error.line().unwrap_or(1);
+            let detail = error.detail().unwrap_or("does not parse");
+            problems.push(format!("template `{name}` line {line}: {detail}"));
+        }
+        let mut next = Vec::new();
+        for tag in tags(&text).filter(|t| t.kind == Kind::Block) {
+            let inner = tag.inner.trim_matches(['-', '+']).trim();
+            let mut words = inner.splitn(2, char::is_whitespace);
+            if !matches!(words.next(), Some("include" | "import" | "from" | "extends")) {
+                continue;
+            }
+            let line = line_of(&text, tag.start);
+            match quoted(words.next().unwrap_or("")) {
+                Some(other) => {
+                    next.push((other.to_owned(), format!(" (used by `{name}` line {line})")));
+                }
+                None => problems.push(format!(
+                    "template `{name}` line {line}: the name of an included template must be written out in quotes"
+                )),
+            }
+        }
+        next.reverse();
+        waiting.extend(next);
+        found.push(Template { name, text });
+    }
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// Returns an environment with our syntax and strictness, without functions.
+pub(crate) fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .expect("the default delimiters are valid"),
+    );
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_debug(true);
+    environment
+}
+
+/// Returns the text with a mark before the first visible character of every stretch of plain
+/// text on every line. Whitespace, tags and line counts stay as they are, so rendering is
+/// the same but for the marks.
+pub(crate) fn instrument(template: usize, text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut at = 0;
+    let mut line = 1;
+    for tag in tags(text) {
+        mark_plain(&mut out, template, &text[at..tag.start], &mut line);
+        let whole = &text[tag.start..tag.end];
+        out.push_str(whole);
+        line += whole.matches('\n').count();
+        at = tag.end;
+    }
+    mark_plain(&mut out, template, &text[at..], &mut line);
+    out
+}
+
+fn mark_plain(out: &mut String, template: usize, plain: &str, line: &mut usize) {
+    let mut blank = true;
+    for c in plain.chars() {
+        if c == '\n' {
+            *line += 1;
+            blank = true;
+        } else if blank && !c.is_whitespace() {
+            out.push_str(&origin_mark(template, *line));
+            blank = false;
+        }
+        out.push(c);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Block,
+    Expression,
+    Comment,
+}
+
+struct Tag<'a> {
+    kind: Kind,
+    start: usize,
+    end: usize,
+    inner: &'a str,
+}
+
+/// Finds the tags of a template: `{% … %}`, `{{ … }}`, `{# … #}`, strings inside respected,
+/// and nothing inside `{% raw %}` but its end.
+fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
+    let mut at = 0;
+    let mut raw = false;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = &text[at..];
+            let start =
+                at + rest.find("{%").into_iter().chain(rest.find("{{")).chain(rest.find("{#")).min()?;
+            let (kind, close) = match &text[start..start + 2] {
+                "{%" => (Kind::Block, "%}"),
+                "{{" => (Kind::Expression, "}}"),
+                _ => (Kind::Comment, "#}"),
+            };
+            let inner_start = start + 2;
+            let length = if kind == Kind::Comment {
+                text[inner_start..].find(close)
+            } else {
+                find_close(&text[inner_start..], close)
+            };
+            let inner_end = length.map_or(text.len(), |l| inner_start + l);
+            let inner = &text[inner_start..inner_end];
+            let word = inner.trim_matches(['-', '+']).trim();
+            at = (inner_end + 2).min(text.len());
+            if raw && !(kind == Kind::Block && word == "endraw") {
+                at = inner_start;
+                continue;
+            }
+            raw = kind == Kind::Block && word == "raw";
+            return Some(Tag { kind, start, end: at, inner });
+        }
+    })
+}
+
+fn find_close(text: &str, close: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut escaped = false;
+    for (i, c) in text.char_indices() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(q) if c == q => quote = None,
+            Some(_) => {}
+            None if c == '"' || c == '\'' => quote = Some(c),
+            None if text[i..].starts_with(close) => return Some(i),
+            None => {}
+        }
+    }
+    None
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let quote = text.chars().next().filter(|c| *c == '"' || *c == '\'')?;
+    text[1..].split_once(quote).map(|(inside, _)| inside)
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn library(name: &str) -> Option<String> {
+        let text = match name {
+            "a.md" => "{% include \"b.md\" %}\n{% from 'c.md' import x %}",
+            "b.md" => "{% include 'c.md' %}",
+            "c.md" => "{% macro x() %}{% endmacro %}",
+            "bad.md" => "one\ntwo {% if %}",
+            "loose.md" => "{% include missing %}{% include 'nowhere.md' %}",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn the_closure_holds_each_partial_once() {
+        let names: Vec<_> = closure("a.md", &library).unwrap().into_iter().map(|t| t.name).collect();
+        assert_eq!(names, ["a.md", "b.md", "c.md"]);
+    }
+
+    #[test]
+    fn a_syntax_error_names_template_and_line() {
+        let problems = closure("bad.md", &library).unwrap_err();
+        assert!(problems[0].starts_with("template `bad.md` line 2:"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_missing_or_computed_partial_is_a_problem() {
+        let problems = closure("loose.md", &library).unwrap_err();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn marks_change_nothing_but_themselves() {
+        let text = "# T\n  {%- if true -%}\n  a {{ 'x }} y' }} b\n{%- endif %}\n{% raw %}{{ no }}{% endraw %}\n{# c\n #}end";
+        let render = |text: &str| environment().render_str(text, ()).unwrap();
+        assert_eq!(crate::trace::unmarked(&render(&instrument(0, text))), render(text));
+    }
+}

@@ -1,0 +1,357 @@
+//! The trace: which artifact, row and column each number of the report came from.
+//!
+//! While a template renders, every traced text is wrapped in private-use characters that
+//! carry the position of its [`Entry`] in the [`Ledger`] of this rendering; lines of template
+//! text are preceded by marks that carry template and line. [`extract`] takes all marks out
+//! again and returns the clean Markdown, the place of each traced text, and the origins.
+
+use std::sync::{Arc, Mutex};
+
+use artifacts::{Column, Digest, Scalar, Table, TableError};
+
+const OPEN: char = '\u{e000}';
+const MIDDLE: char = '\u{e001}';
+const CLOSE: char = '\u{e002}';
+const ORIGIN: char = '\u{e003}';
+const ORIGIN_END: char = '\u{e004}';
+const DIGIT: u32 = 0xe010;
+
+/// Whether the renderer keeps this character for itself.
+pub(crate) fn is_mark(c: char) -> bool {
+    ('\u{e000}'..='\u{e01f}').contains(&c)
+}
+
+/// Where a traced text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A value of a table.
+    Table,
+    /// The number of rows of a table that match a condition.
+    Count,
+    /// A value of a JSON artifact.
+    Json,
+    /// A value of the experiment's canonical form.
+    Spec,
+    /// The ledger of planned cells.
+    Ledger,
+    /// The trail digest.
+    Trail,
+    /// A number the report gives its own parts.
+    Structure,
+    /// A number written by hand, declared with a reason.
+    Literal,
+}
+
+impl Source {
+    /// Returns the word the trace table uses.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Count => "count",
+            Self::Json => "json",
+            Self::Spec => "spec",
+            Self::Ledger => "ledger",
+            Self::Trail => "trail",
+            Self::Structure => "structure",
+            Self::Literal => "literal",
+        }
+    }
+}
+
+/// One traced text: what it says and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The text as rendered.
+    pub text: String,
+    /// What kind of place it comes from.
+    pub source: Source,
+    /// The stage whose artifact it is; empty for spec, ledger, trail and literals.
+    pub stage: String,
+    /// The output's name in the stage.
+    pub output: String,
+    /// The artifact.
+    pub artifact: Option<Digest>,
+    /// The row of the artifact, from 0.
+    pub row: Option<u64>,
+    /// The row's key columns, `configuration=batched,concurrency=8`; for counts the condition.
+    pub row_key: String,
+    /// The column, or the path in a JSON artifact or the spec; for literals the reason.
+    pub column: String,
+    /// The value in full precision.
+    pub value: Scalar,
+    /// The unit of the column.
+    pub unit: Option<String>,
+    /// The format asked for.
+    pub format: String,
+}
+
+impl Entry {
+    /// Makes an entry without a place in an artifact.
+    pub fn new(source: Source, column: impl Into<String>, value: Scalar, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            source,
+            stage: String::new(),
+            output: String::new(),
+            artifact: None,
+            row: None,
+            row_key: String::new(),
+            column: column.into(),
+            value,
+            unit: None,
+            format: String::new(),
+        }
+    }
+}
+
+/// The entries of one rendering, shared by everything that makes traced texts.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Arc<Mutex<Vec<Entry>>>);
+
+impl Ledger {
+    /// Records an entry and returns its text wrapped in marks.
+    pub fn mark(&self, entry: Entry) -> String {
+        let mut entries = self.0.lock().expect("no holder of this lock panics");
+        let mut marked = String::from(OPEN);
+        push_number(&mut marked, entries.len());
+        marked.push(MIDDLE);
+        marked.push_str(&entry.text);
+        marked.push(CLOSE);
+        entries.push(entry);
+        marked
+    }
+
+    /// Returns the entries so far.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.0.lock().expect("no holder of this lock panics").clone()
+    }
+}
+
+/// Returns the mark that says the following text stands at this line of this template.
+pub(crate) fn origin_mark(template: usize, line: usize) -> String {
+    let mut mark = String::from(ORIGIN);
+    push_number(&mut mark, template);
+    mark.push(MIDDLE);
+    push_number(&mut mark, line);
+    mark.push(ORIGIN_END);
+    mark
+}
+
+/// Returns text without any marks.
+pub(crate) fn unmarked(marked: &str) -> String {
+    let mut plain = String::with_capacity(marked.len());
+    let mut chars = marked.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            OPEN => chars.by_ref().take_while(|c| *c != MIDDLE).for_each(drop),
+            ORIGIN => chars.by_ref().take_while(|c| *c != ORIGIN_END).for_each(drop),
+            c if is_mark(c) => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+fn push_number(text: &mut String, mut number: usize) {
+    loop {
+        let nibble = u32::try_from(number & 15).expect("four bits");
+        text.push(char::from_u32(DIGIT + nibble).expect("a private-use character"));
+        number >>= 4;
+        if number == 0 {
+            return;
+        }
+    }
+}
+
+fn take_number(chars: &mut std::str::Chars<'_>, end: char) -> Option<usize> {
+    let mut number = 0usize;
+    for position in 0.. {
+        let c = chars.next()?;
+        if c == end {
+            return Some(number);
+        }
+        let nibble = u32::from(c).checked_sub(DIGIT).filter(|n| *n < 16)?;
+        number |= usize::try_from(nibble).ok()?.checked_shl(4 * position)?;
+    }
+    None
+}
+
+/// The place of a traced text in the Markdown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// The line, from 1.
+    pub line: usize,
+    /// The first character of the line it covers, from 1.
+    pub column_start: usize,
+    /// One past the last character it covers.
+    pub column_end: usize,
+    /// The same place in bytes of the whole text.
+    pub bytes: std::ops::Range<usize>,
+    /// What stands there.
+    pub entry: Entry,
+}
+
+/// A line of a template, by the position of the template among those rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Where in the Markdown the text from this line begins, in bytes.
+    pub at: usize,
+    /// The template.
+    pub template: usize,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// A rendering with its marks taken out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extracted {
+    /// The Markdown.
+    pub markdown: String,
+    /// The traced texts in the order they stand.
+    pub spans: Vec<Span>,
+    /// Where text of which template line begins, ascending.
+    pub origins: Vec<Origin>,
+}
+
+impl Extracted {
+    /// Returns the template and line the text at a byte came from.
+    pub fn origin(&self, at: usize) -> Option<Origin> {
+        let after = self.origins.partition_point(|o| o.at <= at);
+        after.checked_sub(1).map(|i| self.origins[i])
+    }
+}
+
+/// Takes the marks out. More than one blank line in a row becomes one, and the text ends in
+/// exactly one line break.
+///
+/// # Errors
+/// If a filter of the template changed a traced text or cut a mark in half.
+pub fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, String> {
+    let entries = ledger.entries();
+    let mut out = Extracted::default();
+    let (mut line, mut column) = (1usize, 1usize);
+    let mut chars = rendered.chars();
+    let broken = || "a mark of a traced text is cut in half: filters must not touch traced texts".to_owned();
+    while let Some(c) = chars.next() {
+        match c {
+            OPEN => {
+                let index = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
+                let entry = entries.get(index).ok_or_else(broken)?;
+                let text: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
+                // A bar inside a table cell is escaped after the text was made.
+                if text != entry.text && text.replace("\\|", "|") != entry.text {
+                    return Err(format!(
+                        "a filter changed the traced text `{}` to `{}`",
+                        entry.text,
+                        unmarked(&text)
+                    ));
+                }
+                let start = out.markdown.len();
+                let length = text.chars().count();
+                out.markdown.push_str(&text);
+                out.spans.push(Span {
+                    line,
+                    column_start: column,
+                    column_end: column + length,
+                    bytes: start..out.markdown.len(),
+                    entry: Entry { text, ..entry.clone() },
+                });
+                column += length;
+            }
+            ORIGIN => {
+                let template = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
+                let origin_line = take_number(&mut chars, ORIGIN_END).ok_or_else(broken)?;
+                out.origins.push(Origin { at: out.markdown.len(), template, line: origin_line });
+            }
+            c if is_mark(c) => return Err(broken()),
+            '\n' if out.markdown.is_empty() || out.markdown.ends_with("\n\n") => {}
+            '\n' => {
+                out.markdown.push('\n');
+                line += 1;
+                column = 1;
+            }
+            c => {
+                out.markdown.push(c);
+                column += 1;
+            }
+        }
+    }
+    while out.markdown.ends_with('\n') {
+        out.markdown.pop();
+    }
+    out.markdown.push('\n');
+    Ok(out)
+}
+
+/// Returns the trace as a table, one row a span, in the order they stand.
+///
+/// # Errors
+/// Never for spans; the table type's own rules are passed on.
+pub fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
+    let int = |pick: fn(&Span) -> Option<i64>| spans.iter().map(pick).collect::<Vec<_>>();
+    let text = |pick: fn(&Span) -> Option<String>| spans.iter().map(pick).collect::<Vec<_>>();
+    Table::new(vec![
+        Column::int("line", int(|s| i64::try_from(s.line).ok())).describe("line of the report, from 1"),
+        Column::int("column_start", int(|s| i64::try_from(s.column_start).ok()))
+            .describe("first character of the line, from 1"),
+        Column::int("column_end", int(|s| i64::try_from(s.column_end).ok()))
+            .describe("one past the last character"),
+        Column::text("text", text(|s| Some(s.entry.text.clone()))).describe("the text as rendered"),
+        Column::text("source", text(|s| Some(s.entry.source.word().to_owned())))
+            .describe("table, count, json, spec, ledger, trail, structure or literal"),
+        Column::text("stage", text(|s| non_empty(&s.entry.stage))),
+        Column::text("output", text(|s| non_empty(&s.entry.output)))
+            .describe("the output's name in the stage"),
+        Column::text("artifact", text(|s| s.entry.artifact.map(|d| d.to_string())))
+            .describe("digest of the artifact the value was read from"),
+        Column::int("row", int(|s| s.entry.row.and_then(|r| i64::try_from(r).ok())))
+            .describe("row of the artifact, from 0; null where it is no table"),
+        Column::text("row_key", text(|s| non_empty(&s.entry.row_key)))
+            .describe("the row's key columns; for counts the condition"),
+        Column::text("column", text(|s| non_empty(&s.entry.column)))
+            .describe("column of the table, or path in a document; for literals the reason"),
+        Column::text("value", text(|s| full(&s.entry.value)))
+            .describe("the value in full precision; null if it is null"),
+        Column::text("unit", text(|s| s.entry.unit.clone())),
+        Column::text("format", text(|s| Some(s.entry.format.clone()))),
+    ])
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|t| !t.is_empty())
+}
+
+/// Returns a value in full precision; `None` for null.
+pub(crate) fn full(value: &Scalar) -> Option<String> {
+    match value {
+        Scalar::Null => None,
+        other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_come_out_and_places_are_right() {
+        let ledger = Ledger::default();
+        let a = ledger.mark(Entry::new(Source::Spec, "a", Scalar::Int(8), "8"));
+        let b = ledger.mark(Entry::new(Source::Spec, "b", Scalar::Float(0.5), "0.50"));
+        let rendered = format!("{}N = {a},\n\n\n\né {b}!", origin_mark(2, 17));
+        let out = extract(&rendered, &ledger).unwrap();
+        assert_eq!(out.markdown, "N = 8,\n\né 0.50!\n");
+        assert_eq!((out.spans[0].line, out.spans[0].column_start, out.spans[0].column_end), (1, 5, 6));
+        assert_eq!((out.spans[1].line, out.spans[1].column_start, out.spans[1].column_end), (3, 3, 7));
+        assert_eq!(&out.markdown[out.spans[1].bytes.clone()], "0.50");
+        assert_eq!(out.origin(5), Some(Origin { at: 0, template: 2, line: 17 }));
+    }
+
+    #[test]
+    fn a_filter_that_changes_a_traced_text_is_caught() {
+        let ledger = Ledger::default();
+        let marked = ledger.mark(Entry::new(Source::Spec, "a", Scalar::Int(18), "18"));
+        let error = extract(&marked.replace('8', "9"), &ledger).unwrap_err();
+        assert_eq!(error, "a filter changed the traced text `18` to `19`");
+    }
+}

@@ -1,0 +1,99 @@
+//! What runs again: nothing when nothing changed, and after a change exactly what depends on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Project, finished};
+
+const SMOKE: [&str; 2] = ["experiments/quickstart.yaml", "--smoke"];
+
+/// Returns the plan as stage → status → number of cells.
+fn planned(project: &Project, more: &[&str]) -> BTreeMap<String, BTreeMap<String, usize>> {
+    let arguments = ["plan"].iter().chain(&SMOKE).chain(more).chain(&["--json"]);
+    let plan = project.run(arguments).ok().json();
+    let mut stages: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for cell in plan["cells"].as_array().expect("a list of cells") {
+        let word = |key: &str| cell[key].as_str().unwrap_or_else(|| panic!("{key} of {cell}")).to_owned();
+        *stages.entry(word("stage")).or_default().entry(word("status")).or_default() += 1;
+    }
+    stages
+}
+
+/// Returns the stages of which a cell is not cached.
+fn touched(project: &Project, more: &[&str]) -> Vec<String> {
+    let stages = planned(project, more);
+    let touched = stages.iter().filter(|(_, counts)| counts.keys().any(|status| status != "cached"));
+    touched.map(|(stage, _)| stage.clone()).collect()
+}
+
+#[test]
+fn a_second_run_executes_nothing_and_starts_no_server() {
+    let project = Project::copy_of(finished());
+    let before = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
+    let events = project.path().join("events.jsonl");
+    let arguments = ["run", SMOKE[0], SMOKE[1], "--json", "--events", events.to_str().expect("a plain path")];
+    let summary = project.run(arguments).ok().json();
+    assert_eq!(summary["executed"], 0, "{summary}");
+    let events = fs::read_to_string(&events).expect("the events");
+    let names: Vec<String> = events
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an event is JSON"))
+        .map(|event| event["event"].as_str().expect("an event has a name").to_owned())
+        .collect();
+    assert!(!names.iter().any(|n| n == "resource_started" || n == "cell_started"), "{names:?}");
+    let after = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
+    assert_eq!(before, after, "the lock moved although nothing ran");
+}
+
+#[test]
+fn comments_and_the_order_of_keys_change_no_key() {
+    let project = Project::copy_of(finished());
+    let file = "experiments/quickstart.yaml";
+    project.edit(file, "seed: 164\n", "");
+    project.edit(file, "experiment: quickstart\n", "seed:   164   # the same\nexperiment: quickstart\n");
+    project.edit(file, "    warmup: 2\n    heartbeat: 60 s\n", "    heartbeat: \"60 s\"\n\n    # as before\n    warmup: 2\n");
+    assert_eq!(touched(&project, &[]), Vec::<String>::new());
+}
+
+#[test]
+fn each_change_touches_exactly_what_depends_on_it() {
+    const FILE: &str = "experiments/quickstart.yaml";
+    let all_but_machine = &["checks", "ladder", "report", "results", "server"][..];
+    let from_ladder = &["checks", "ladder", "report", "results"][..];
+    // What changes; the text replaced and its replacement; the stages of which a cell is not cached.
+    let changes: [(&str, &str, &str, &str, &[&str]); 7] = [
+        ("the engine's threads", FILE, "      threads: 1", "      threads: 2", all_but_machine),
+        ("warm-up requests", FILE, "    warmup: 2", "    warmup: 3", from_ladder),
+        ("the seed", FILE, "seed: 164", "seed: 165", &["checks", "ladder", "machine", "report", "results", "server"]),
+        ("a stage's description", FILE, "The same engine twice; only", "One engine, two configurations; only", &["report"]),
+        ("the title", FILE, "title: What continuous", "title: What, then, continuous", &["report"]),
+        ("a time limit", FILE, "    timeout: 2 min", "    timeout: 3 min", &["report"]),
+        ("the template", "templates/quickstart.md", "\n## ", "\n\n## ", &["report"]),
+    ];
+    for (what, file, from, to, expected) in changes {
+        let project = Project::copy_of(finished());
+        let path = project.path().join(file);
+        let text = fs::read_to_string(&path).expect("the file");
+        assert!(text.contains(from), "`{from}` in {file}");
+        fs::write(&path, text.replacen(from, to, 1)).expect("the file can be written");
+        assert_eq!(touched(&project, &[]), expected, "after a change of {what}");
+    }
+}
+
+#[test]
+fn the_plan_names_the_field_that_changed_with_its_old_and_new_value() {
+    let project = finished();
+    let plan = project.run(["plan", SMOKE[0], SMOKE[1], "--set", "output_tokens=13"]).ok().stdout;
+    assert!(plan.contains("12 → 13"), "{plan}");
+    assert!(plan.contains("output"), "{plan}");
+}
+
+#[test]
+fn a_fresh_measurement_keeps_the_earlier_one() {
+    let project = finished();
+    let stages = planned(project, &["--fresh", "ladder"]);
+    assert_eq!(stages["ladder"].keys().collect::<Vec<_>>(), ["run"]);
+    assert_eq!(stages["server"].keys().collect::<Vec<_>>(), ["cached"]);
+}

@@ -1,0 +1,71 @@
+//! What a user reads when something is wrong: place, reason, remedy, and the exit code.
+
+use std::fs;
+
+use crate::support::{Project, assert_snapshot};
+
+fn refused(name: &str, arguments: &[&str], prepare: impl FnOnce(&Project), code: i32) {
+    let project = Project::new();
+    prepare(&project);
+    let outcome = project.run(arguments);
+    assert_eq!(outcome.code, Some(code), "stdout:\n{}\nstderr:\n{}", outcome.stdout, outcome.stderr);
+    assert_snapshot(&format!("errors/{name}.txt"), &outcome.stderr, &project);
+}
+
+#[test]
+fn a_missing_experiment_file_is_named() {
+    refused("missing-file", &["plan", "experiments/quikstart.yaml"], |_| (), 2);
+}
+
+#[test]
+fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
+    let spoil = |project: &Project| {
+        project.edit("experiments/quickstart.yaml", "arrival: {closed-loop: {clients:", "arrival: {closed-lop: {clients:");
+        project.edit("experiments/quickstart.yaml", "    warmup: 2", "    warmup: -2\n    warmpu: 2");
+        project.edit("experiments/quickstart.yaml", "needs: [machine]", "needs: [machin]");
+    };
+    refused("three-mistakes", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+}
+
+#[test]
+fn a_duplicate_key_is_an_error_that_names_both_places() {
+    let spoil = |project: &Project| {
+        project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 164\nseed: 165");
+    };
+    refused("duplicate-key", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+}
+
+#[test]
+fn an_unknown_parameter_is_met_with_a_suggestion() {
+    refused("unknown-parameter", &["plan", "experiments/quickstart.yaml", "--set", "request=4"], |_| (), 2);
+}
+
+#[test]
+fn an_unknown_profile_is_met_with_those_there_are() {
+    refused("unknown-profile", &["plan", "experiments/quickstart.yaml", "--profile", "smok"], |_| (), 2);
+}
+
+#[test]
+fn an_exclusion_without_a_reason_is_refused() {
+    let spoil = |project: &Project| {
+        let text = "    heartbeat: 60 s";
+        project.edit("experiments/quickstart.yaml", text, &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"));
+    };
+    refused("exclusion-without-reason", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+}
+
+#[test]
+fn a_command_that_needs_a_store_says_how_to_get_one() {
+    let remove = |project: &Project| fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty");
+    refused("no-store", &["fsck"], remove, 5);
+}
+
+#[test]
+fn a_stage_that_is_not_there_is_met_with_a_suggestion() {
+    refused("unknown-stage", &["plan", "experiments/quickstart.yaml", "--fresh", "lader"], |_| (), 2);
+}
+
+#[test]
+fn a_report_that_is_not_there_is_named() {
+    refused("no-report", &["why", "reports/none/report.md:3"], |_| (), 5);
+}

@@ -1,0 +1,13 @@
+//! End-to-end tests: the binary as its user drives it, against the real engine.
+//!
+//! The tests that need rows of a real run share one finished smoke run of the quickstart
+//! (`support::finished`); those that change something work on a copy of its project.
+
+mod support;
+
+mod cache;
+mod crash;
+mod errors;
+mod help;
+mod numbers;
+mod readme;

@@ -1,0 +1,62 @@
+//! Every command in the README and in ARCHITECTURE.md is run, in the order a reader meets them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{BINARY, Project};
+
+/// What stands for a command that a test cannot run as it is, and why.
+fn stand_in(command: &str) -> Option<String> {
+    match command {
+        // This very test would start itself.
+        "cargo test --workspace" => None,
+        // The same experiment in its short form; the long one takes five minutes.
+        "cargo run --release -- run experiments/quickstart.yaml" => {
+            Some("benchtrail run experiments/quickstart.yaml --smoke".to_owned())
+        }
+        other => Some(other.to_owned()),
+    }
+}
+
+fn commands_of(document: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{document}: {e}"));
+    let mut inside = false;
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console" && !inside;
+        } else if inside && let Some(command) = line.strip_prefix("$ ") {
+            commands.push(command.to_owned());
+        }
+    }
+    commands
+}
+
+#[test]
+fn every_command_of_the_readme_works_in_the_order_given() {
+    let commands = commands_of("README.md");
+    assert!(commands.len() >= 8, "the README lost its commands: {commands:?}");
+    let project = Project::new();
+    let folder = Path::new(BINARY).parent().expect("the binary lies in a folder");
+    let path = std::env::join_paths(
+        [folder.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    )
+    .expect("a search path");
+    for command in commands.iter().filter_map(|c| stand_in(c)) {
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &command])
+            .current_dir(project.path())
+            .env("PATH", &path)
+            .env_remove("BENCHTRAIL_STORE")
+            .output()
+            .expect("bash starts");
+        assert!(
+            output.status.success(),
+            "$ {command}\n{}\n{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}

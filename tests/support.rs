@@ -1,0 +1,153 @@
+//! A project in a temporary folder, and the binary run in it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_benchtrail");
+
+/// A project folder with the shipped experiments and templates in it.
+pub(crate) struct Project {
+    folder: tempfile::TempDir,
+}
+
+/// What one run of the binary left.
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("the output is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("the diagnostics are UTF-8"),
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the outcome if the command succeeded, else fails the test with all it said.
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Returns standard output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e} in:\n{}", self.stdout))
+    }
+}
+
+impl Project {
+    /// Makes a project with a copy of the shipped experiments and templates.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for name in ["experiments", "templates"] {
+            copy_folder(&repository.join(name), &folder.path().join(name));
+        }
+        fs::create_dir(folder.path().join(".benchtrail")).expect("a store folder");
+        Self { folder }
+    }
+
+    /// Makes a project with the store, locks and reports of another one.
+    pub(crate) fn copy_of(other: &Self) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        copy_folder(other.path(), folder.path());
+        Self { folder }
+    }
+
+    /// Returns the folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the quickstart's YAML file.
+    pub(crate) fn quickstart(&self) -> PathBuf {
+        self.path().join("experiments/quickstart.yaml")
+    }
+
+    /// Returns a command of the binary in this project, with nothing of our environment that
+    /// could decide a result.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(BINARY);
+        command.current_dir(self.path()).args(arguments).env_remove("BENCHTRAIL_STORE").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
+        self.command(arguments).output().expect("the binary starts").into()
+    }
+
+    /// Replaces text in a file of the project; the text must be there exactly once.
+    pub(crate) fn edit(&self, file: &str, from: &str, to: &str) {
+        let path = self.path().join(file);
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{file}: {e}"));
+        assert_eq!(text.matches(from).count(), 1, "`{from}` in {file}");
+        fs::write(&path, text.replacen(from, to, 1)).expect("the file can be written");
+    }
+}
+
+/// Returns a project in which the smoke form of the quickstart has run to its end.
+pub(crate) fn finished() -> &'static Project {
+    static FINISHED: OnceLock<Project> = OnceLock::new();
+    FINISHED.get_or_init(|| {
+        let project = Project::new();
+        project.run(["run", "experiments/quickstart.yaml", "--smoke"]).ok();
+        project
+    })
+}
+
+/// Copies a folder. Objects of the store and unpacked engines never change, so they are linked.
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the folder can be made");
+    for entry in fs::read_dir(from).unwrap_or_else(|e| panic!("{}: {e}", from.display())) {
+        let entry = entry.expect("a readable entry");
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().expect("a file type");
+        let immutable = from.components().any(|c| matches!(c.as_os_str().to_str(), Some("objects" | "environments")));
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path()).expect("a link"), &target).expect("a link can be made");
+        } else if immutable {
+            fs::hard_link(entry.path(), &target).expect("a hard link can be made");
+        } else {
+            fs::copy(entry.path(), &target).expect("the file can be copied");
+        }
+    }
+}
+
+/// Returns the processes of this machine whose command line holds `text`.
+pub(crate) fn processes_with(text: &str) -> Vec<String> {
+    let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
+    let lines = entries.filter_map(|e| {
+        e.file_name().to_str()?.parse::<u32>().ok()?;
+        let line = fs::read(e.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    lines.filter(|line| line.contains(text)).collect()
+}
+
+/// Compares text with the one on record in `tests/snapshots`; `BLESS=1` accepts the new one.
+/// The project's folder and digests are scrubbed.
+pub(crate) fn assert_snapshot(name: &str, text: &str, project: &Project) {
+    let folder = project.path().canonicalize().expect("the project is there");
+    let text = text.replace(&*folder.to_string_lossy(), "PROJECT").replace(&*project.path().to_string_lossy(), "PROJECT");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(file.parent().expect("a snapshot lies in a folder")).expect("the folder can be made");
+        fs::write(&file, &text).expect("the snapshot can be written");
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(text, expected, "{} differs; BLESS=1 accepts the new text", file.display());
+}
