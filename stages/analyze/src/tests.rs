@@ -129,6 +129,14 @@ fn everything() -> Json {
                        "columns": ["output_throughput", "ttft_ms_p50"], "resamples": 1000},
         "wins": {"operator": "wins", "from": "means", "among": "configuration",
                  "column": "output_throughput_mean", "better": "higher", "tie-within": 0.03},
+        "crossing": {"operator": "crossover", "from": "cells", "ladder": "concurrency", "over": ["rep"],
+                     "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
+                     "column": "output_throughput", "better": "higher"},
+        "slo": {"operator": "goodput", "objectives": [
+            {"name": "quick", "all": [{"metric": "ttft_ms", "at-most": 1}, {"metric": "e2e_latency_ms", "at-most": 2000}]},
+        ]},
+        "law": {"operator": "fit", "from": "means", "ladder": "concurrency",
+                "column": "output_throughput_mean", "model": "amdahl"},
     })
 }
 
@@ -253,6 +261,25 @@ fn the_planted_truths_are_found() {
     assert_eq!(comparison.float("wilcoxon_p").unwrap()[at], None);
     assert_eq!(comparison.text("verdict").unwrap()[at], Some("no-evidence"));
 
+    // Equal at one client, then batching wins for good: nobody else wins first.
+    let crossing = table(&done, "crossing");
+    assert_eq!(crossing.text("first_winner").unwrap(), [Some("batched")]);
+    assert_eq!(crossing.float("crossover_at").unwrap(), [None]);
+
+    // Of four requests that end at a quarter, half, … of 4.04 s, one ends within 2 s.
+    let slo = table(&done, "slo");
+    let at = row(&slo, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    assert_eq!(slo.int("n_met").unwrap()[at], Some(1));
+    close(slo.float("goodput").unwrap()[at], 1.0 / 4.04);
+    let product = slo.float("slo_pass_rate").unwrap()[at].unwrap()
+        * slo.float("request_throughput").unwrap()[at].unwrap();
+    close(Some(product), slo.float("goodput").unwrap()[at].unwrap());
+
+    // A server that gains nothing is serial: Amdahl's sigma is 1.
+    let law = table(&done, "law");
+    let at = row(&law, &[("configuration", "serial"), ("parameter", "sigma")]);
+    assert!((law.float("value").unwrap()[at].unwrap() - 1.0).abs() < 1e-9);
+
     let wins = table(&done, "wins");
     let at = row(&wins, &[("configuration", "batched")]);
     let counts = ["n", "wins", "ties", "strict_wins"].map(|c| wins.int(c).unwrap()[at].unwrap());
@@ -375,8 +402,18 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
             assert!(table.description(&column).is_some_and(|d| !d.is_empty()), "{} {column}", output.name);
             let key = keys.split(',').any(|k| k == column);
             let number = table.float(&column).is_ok() && !key;
-            let unitless =
-                ["mean_a", "mean_b", "mean_delta", "median_delta", "ci_low", "ci_high", "breakdown_n"];
+            let unitless = [
+                "mean_a",
+                "mean_b",
+                "mean_delta",
+                "median_delta",
+                "ci_low",
+                "ci_high",
+                "breakdown_n",
+                "value",
+                "std_error",
+                "rss",
+            ];
             assert!(
                 !number || table.unit(&column).is_some() || unitless.contains(&column.as_str()),
                 "{} {column} has no unit",
@@ -426,7 +463,8 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
             "tables.typo.columns.1: the column `level` of `good` holds no numbers — -",
             "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
-             parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins",
+             parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins, crossover, \
+             goodput, fit",
             "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
              underscores",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",

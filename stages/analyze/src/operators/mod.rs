@@ -3,6 +3,9 @@
 mod aggregate;
 mod breakdown;
 mod cell_summary;
+mod crossover;
+mod fit;
+mod goodput;
 mod latency_multipliers;
 mod paired_comparison;
 mod paired_deltas;
@@ -24,6 +27,9 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &paired_deltas::PairedDeltas,
     &paired_comparison::PairedComparison,
     &wins::Wins,
+    &crossover::Crossover,
+    &goodput::Goodput,
+    &fit::Fit,
 ];
 
 /// What the documentation says of an operator.
