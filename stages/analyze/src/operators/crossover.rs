@@ -106,7 +106,7 @@ impl Operator for Crossover {
         let keys: Vec<String> =
             matched.keys.iter().filter(|k| **k != given.ladder && !given.over.contains(k)).cloned().collect();
         let kept: Vec<usize> = keys.iter().filter_map(position).collect();
-        let mut groups: Vec<(Vec<Scalar>, Vec<(f64, &Pair)>)> = Vec::new();
+        let mut groups: Vec<(Vec<Scalar>, Vec<Member<'_>>)> = Vec::new();
         for pair in &matched.pairs {
             let key: Vec<Scalar> = kept.iter().map(|p| pair.key[*p].clone()).collect();
             let member = (rung(&pair.key[ladder], &given.ladder)?, pair);
@@ -134,7 +134,10 @@ impl Operator for Crossover {
     }
 }
 
-fn judge(given: &Parameters, members: &[(f64, &Pair)]) -> Vec<Scalar> {
+/// A pair with its place on the ladder.
+type Member<'a> = (f64, &'a Pair);
+
+fn judge(given: &Parameters, members: &[Member<'_>]) -> Vec<Scalar> {
     let mut rungs: Vec<f64> = members.iter().map(|(n, _)| *n).collect();
     rungs.sort_by(f64::total_cmp);
     rungs.dedup();
