@@ -12,6 +12,8 @@ mod operator;
 mod operators;
 
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod published;
 #[cfg(test)]
 mod tests;

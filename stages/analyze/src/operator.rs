@@ -17,6 +17,9 @@ pub(crate) trait Operator: Send + Sync {
     /// What it computes, in one sentence.
     fn summary(&self) -> &'static str;
 
+    /// The definition or publication it follows, and where others differ.
+    fn source(&self) -> &'static str;
+
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
 

@@ -101,7 +101,7 @@ fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
     synthetic::input("checks", "verify", vec![synthetic::cell(store, &[], Json::Null, &tables).unwrap()])
 }
 
-fn inputs(store: &Store) -> Vec<Input> {
+pub(crate) fn inputs(store: &Store) -> Vec<Input> {
     vec![synthetic::input("ladder", "load", ladder(store)), verification(store, &[])]
 }
 
@@ -109,7 +109,7 @@ fn tables_of(settings: &Json) -> Json {
     canonical(settings).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
-fn everything() -> Json {
+pub(crate) fn everything() -> Json {
     json!({
         "requests": {"operator": "requests"},
         "cells": {"operator": "cell-summary"},
@@ -140,7 +140,7 @@ fn everything() -> Json {
     })
 }
 
-fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
+pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
     run(&tables_of(settings), inputs, store, 164, &Control::quiet())
 }
 
@@ -150,11 +150,11 @@ fn bytes(done: &Done, name: &str) -> Vec<u8> {
     bytes.clone()
 }
 
-fn table(done: &Done, name: &str) -> Table {
+pub(crate) fn table(done: &Done, name: &str) -> Table {
     Table::from_parquet(bytes(done, name)).unwrap()
 }
 
-fn store() -> (tempfile::TempDir, Store) {
+pub(crate) fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     (folder, store)

@@ -23,6 +23,8 @@ mod kind;
 mod study;
 
 #[cfg(test)]
+mod manual;
+#[cfg(test)]
 mod tests;
 
 pub use gates::{GatePage, pages};

@@ -68,6 +68,10 @@ impl Operator for Aggregate {
         "Rows taken together over named axes: n, mean, std, min, max, t interval and CV of named columns."
     }
 
+    fn source(&self) -> &'static str {
+        "The interval of the mean is Student's t with n − 1 degrees of freedom."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

@@ -84,6 +84,10 @@ impl Operator for Breakdown {
         "The smallest N at which a named rule holds, with re-crossings; null = never within the ladder."
     }
 
+    fn source(&self) -> &'static str {
+        "The rule is a parameter with a name: published studies use different ones under the same word."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

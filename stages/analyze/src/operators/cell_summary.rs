@@ -105,6 +105,10 @@ impl Operator for CellSummary {
         "One row per load cell: counts, throughput over the window, and the distribution of each metric."
     }
 
+    fn source(&self) -> &'static str {
+        "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. The window runs from the first byte sent to the last answer ended."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

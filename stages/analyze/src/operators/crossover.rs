@@ -78,6 +78,10 @@ impl Operator for Crossover {
         "The first value on a ladder at which the winner changes, with the interval of the difference there."
     }
 
+    fn source(&self) -> &'static str {
+        "The winner is the sign of the mean difference over the repetitions; a tie changes no winner."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

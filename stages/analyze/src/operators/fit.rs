@@ -79,6 +79,10 @@ impl Operator for Fit {
         "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter."
     }
 
+    fn source(&self) -> &'static str {
+        "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits of the same points give other parameters. USL after Gunther (1993)."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

@@ -70,6 +70,10 @@ impl Operator for Goodput {
         "Requests a second that meet every bound of a named objective, with the share that does."
     }
 
+    fn source(&self) -> &'static str {
+        "The identity goodput = pass rate · request throughput holds to rounding."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

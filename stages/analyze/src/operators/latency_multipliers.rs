@@ -52,6 +52,10 @@ impl Operator for LatencyMultipliers {
         "Latencies at N clients over the same latencies at one."
     }
 
+    fn source(&self) -> &'static str {
+        "latency(N) ÷ latency(1), the same statistic of the same metric on both sides."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

@@ -39,11 +39,19 @@ pub struct OperatorPage {
     pub name: &'static str,
     /// What it computes, in one sentence.
     pub summary: &'static str,
+    /// The definition or publication it follows, and where others differ.
+    pub source: &'static str,
     /// The JSON Schema of its parameters.
     pub schema: pipeline::Json,
 }
 
 /// Returns a page for every operator.
 pub fn pages() -> Vec<OperatorPage> {
-    ALL.iter().map(|o| OperatorPage { name: o.name(), summary: o.summary(), schema: o.schema() }).collect()
+    let page = |o: &&dyn Operator| OperatorPage {
+        name: o.name(),
+        summary: o.summary(),
+        source: o.source(),
+        schema: o.schema(),
+    };
+    ALL.iter().map(page).collect()
 }

@@ -163,6 +163,10 @@ impl Operator for PairedComparison {
         "Two sides over matched coordinates: deltas, Wilcoxon with Holm, bootstrap interval, effect sizes, verdict."
     }
 
+    fn source(&self) -> &'static str {
+        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; Holm (Scand. J. Statist. 6, 1979); bootstrap after Efron & Tibshirani (1993); rank-biserial after Kerby (2014)."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

@@ -56,6 +56,10 @@ impl Operator for PairedDeltas {
         "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured."
     }
 
+    fn source(&self) -> &'static str {
+        "The sign convention is a − b, the base of the ratio is b."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

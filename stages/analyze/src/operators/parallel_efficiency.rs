@@ -52,6 +52,10 @@ impl Operator for ParallelEfficiency {
         "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N."
     }
 
+    fn source(&self) -> &'static str {
+        "throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency 1/N, so that curve is the reference, not 0."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

@@ -39,6 +39,10 @@ impl Operator for Requests {
         "One row per measured request, with the metrics of a request."
     }
 
+    fn source(&self) -> &'static str {
+        "Definitions of the metrics of a request: the metrics page. Public tools differ under the same names; TPOT here excludes the tokens of the first chunk, not one token."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

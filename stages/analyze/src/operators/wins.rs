@@ -58,6 +58,10 @@ impl Operator for Wins {
         "How often each label of an axis has the best value, strictly and under one tie rule."
     }
 
+    fn source(&self) -> &'static str {
+        "Strict counts stand beside those under the tie rule."
+    }
+
     fn schema(&self) -> Json {
         rows::inline_schema::<Parameters>()
     }

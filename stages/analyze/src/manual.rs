@@ -1,0 +1,104 @@
+//! `docs/operators.md` is written from the operators themselves and from tables they made: every
+//! example on the page is run, every column is one that came out.
+//!
+//! To refresh it: `UPDATE_DOCS=1 cargo test -p analyze manual`.
+
+use std::fmt::Write;
+
+use pipeline::Json;
+
+use crate::tests::{analyze, everything, inputs, store, table};
+
+/// Statistics of a distribution: listed once, not for each metric.
+const REPEATED: &[&str] = &["_n", "_std", "_min", "_p50", "_p90", "_p95", "_p99", "_max"];
+
+fn flow(value: &Json) -> String {
+    match value {
+        Json::Object(map) => {
+            let parts: Vec<String> = map.iter().map(|(k, v)| format!("{k}: {}", flow(v))).collect();
+            format!("{{{}}}", parts.join(", "))
+        }
+        Json::Array(list) => format!("[{}]", list.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// One line per parameter of a schema: name, whether required, default, meaning.
+fn parameters(schema: &Json) -> String {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let mut text = String::new();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let meaning = property["description"].as_str().unwrap_or_default();
+        let state = match (required.contains(&name.as_str()), property.get("default")) {
+            (true, _) => "required".to_owned(),
+            (false, Some(default)) if !default.is_null() => format!("default `{}`", flow(default)),
+            _ => "optional".to_owned(),
+        };
+        writeln!(text, "- `{name}` ({state}): {meaning}").unwrap();
+    }
+    if text.is_empty() { "- none\n".to_owned() } else { text }
+}
+
+fn page() -> String {
+    let (_folder, store) = store();
+    let settings = everything();
+    let done = analyze(&store, &inputs(&store), &settings).unwrap();
+    let mut text = String::from(
+        "# Operators of the analyze stage\n\n\
+         Each table of an `analyze` stage is made by one operator, from the rows of the load cells that\n\
+         verification let pass, or from tables above it in the same stage. Key columns come first and name a\n\
+         row. Undefined is null, never 0. Every column carries its unit and definition in the Parquet file; the\n\
+         lists here are read from tables made by the examples.\n",
+    );
+    for page in crate::pages() {
+        let (name, example) = settings
+            .as_object()
+            .unwrap()
+            .iter()
+            .find(|(_, v)| v["operator"] == page.name)
+            .unwrap_or_else(|| panic!("no example of {}", page.name));
+        let made = table(&done, name);
+        writeln!(text, "\n## {}\n\n{}\n\n{}\n", page.name, page.summary, page.source).unwrap();
+        writeln!(
+            text,
+            "```yaml\n{name}: {}\n```\n\nParameters:\n\n{}",
+            flow(example),
+            parameters(&page.schema)
+        )
+        .unwrap();
+        let keys = made.metadata("keys").unwrap();
+        writeln!(text, "Keys in the example: `{}`. Columns:\n", keys.replace(',', "`, `")).unwrap();
+        writeln!(text, "| column | unit | definition |\n|---|---|---|").unwrap();
+        let names = made.names();
+        let mut skipped = false;
+        for column in names.iter().filter(|n| !keys.split(',').any(|k| k == n.as_str())) {
+            let stem = REPEATED.iter().find_map(|end| column.strip_suffix(end));
+            if page.name == "cell-summary" && stem.is_some_and(|s| names.contains(&format!("{s}_std"))) {
+                skipped = true;
+                continue;
+            }
+            let (unit, meaning) = (made.unit(column).unwrap_or_default(), made.description(column).unwrap());
+            writeln!(text, "| `{column}` | {unit} | {meaning} |").unwrap();
+        }
+        if skipped {
+            let ends: Vec<String> = REPEATED.iter().map(|e| format!("`{e}`")).collect();
+            writeln!(text, "\nWhere there is `…_mean` of a metric there are also {}.", ends.join(", "))
+                .unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn the_manual_says_what_the_operators_do() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operators.md");
+    let page = page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == page, "docs/operators.md is not up to date: UPDATE_DOCS=1 cargo test -p analyze manual");
+}
