@@ -220,12 +220,21 @@ fn verdict(findings: &[Finding<'_>]) -> Json {
     let broken = |severity: Severity| {
         count(&|f: &Finding<'_>| f.judgement.passed == Some(false) && f.severity == severity)
     };
+    let mut failed_gates: Vec<String> = Vec::new();
+    for finding in findings {
+        let name = format!("{} ({})", finding.gate, finding.stage.name);
+        let failed = finding.judgement.passed == Some(false) && finding.severity == Severity::Fail;
+        if failed && !failed_gates.contains(&name) {
+            failed_gates.push(name);
+        }
+    }
     json!({
+        "failed_gates": failed_gates,
         "passed": count(&|f| f.judgement.passed == Some(true)),
         "failed": broken(Severity::Fail),
         "excluded": broken(Severity::Exclude),
         "warned": broken(Severity::Warn),
-        "not-judged": count(&|f| f.judgement.passed.is_none()),
+        "not_judged": count(&|f| f.judgement.passed.is_none()),
     })
 }
 

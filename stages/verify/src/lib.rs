@@ -9,7 +9,8 @@
 //! - `exclusions`: the cells that may enter no statistic: `stage`, `cell`, the axes, `gate`,
 //!   `severity`, `reason`;
 //! - `census`: per load stage, cells and rows counted two ways;
-//! - `verdict`: JSON `{passed, failed, excluded, warned, not-judged}`, counts of findings.
+//! - `verdict`: JSON `{passed, failed, excluded, warned, not_judged}`, counts of findings, and
+//!   `failed_gates`, the names of the gates of severity `fail` that failed.
 //!
 //! **A failed gate is a result, not a failed cell.** The verify cell itself completes, because
 //! its tables are the evidence; the `verdict` says how many gates of severity `fail` failed, and

@@ -249,6 +249,8 @@ fn severity_decides_what_follows() {
         assert_eq!(table(&done, "exclusions").rows(), barred, "{severity}");
         let verdict: Json = serde_json::from_slice(&bytes(&done, "verdict")).unwrap();
         assert_eq!((&verdict[count], &verdict["passed"]), (&json!(1), &json!(3)), "{severity}");
+        let names = if severity == "fail" { json!(["row-status (ladder)"]) } else { json!([]) };
+        assert_eq!(verdict["failed_gates"], names);
     }
 }
 
