@@ -21,6 +21,8 @@ mod finding;
 mod gate;
 mod gates;
 mod kind;
+#[cfg(test)]
+mod measured;
 mod study;
 
 #[cfg(test)]

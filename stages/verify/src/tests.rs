@@ -69,7 +69,7 @@ fn grid(store: &Store, spoil: impl Fn(&mut Rows)) -> Vec<Input> {
     vec![synthetic::input("ladder", "load", cells)]
 }
 
-fn every_gate() -> Json {
+pub(crate) fn every_gate() -> Json {
     json!({"gates": [
         {"gate": "census"}, {"gate": "row-status"}, {"gate": "expected-rows"}, {"gate": "degenerate"},
         {"gate": "token-accounting"}, {"gate": "delivered-length"}, {"gate": "client-lag"},
@@ -90,7 +90,7 @@ fn canonical(settings: &Json) -> Json {
     pipeline::StageKind::canonical(&Verify, settings, &NoLibrary).unwrap()
 }
 
-fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
+pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
     run(&canonical(settings), inputs, store, &Control::quiet()).unwrap()
 }
 
@@ -105,7 +105,7 @@ fn bytes(done: &Done, name: &str) -> Vec<u8> {
 }
 
 /// The gates that did not pass, with the cells.
-fn broken(done: &Done) -> Vec<(String, Option<String>)> {
+pub(crate) fn broken(done: &Done) -> Vec<(String, Option<String>)> {
     let gates = table(done, "gates");
     let (gate, cell) = (gates.text("gate").unwrap(), gates.text("cell").unwrap());
     let passed = gates.boolean("passed").unwrap();
@@ -115,7 +115,7 @@ fn broken(done: &Done) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-fn store() -> (tempfile::TempDir, Store) {
+pub(crate) fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     (folder, store)
