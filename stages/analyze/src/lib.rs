@@ -11,5 +11,8 @@ mod kind;
 mod operator;
 mod operators;
 
+#[cfg(test)]
+mod tests;
+
 pub use kind::Analyze;
 pub use operators::{OperatorPage, pages};

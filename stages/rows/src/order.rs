@@ -36,13 +36,8 @@ mod tests {
 
     #[test]
     fn numbers_sort_by_size_and_before_text() {
-        let mut values = vec![
-            Scalar::Text("16".into()),
-            Scalar::Int(16),
-            Scalar::Float(2.5),
-            Scalar::Int(2),
-            Scalar::Null,
-        ];
+        let mut values =
+            [Scalar::Text("16".into()), Scalar::Int(16), Scalar::Float(2.5), Scalar::Int(2), Scalar::Null];
         values.sort_by(compare);
         let text: Vec<String> = values.iter().map(ToString::to_string).collect();
         assert_eq!(text, ["null", "2", "2.5", "16", "16"]);

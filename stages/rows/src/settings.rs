@@ -187,7 +187,7 @@ mod tests {
         count: u32,
     }
 
-    fn read(value: Json) -> Vec<String> {
+    fn read(value: &Json) -> Vec<String> {
         let route = [Step::Key("tables".into()), Step::Key("x".into())];
         let values = value.as_object().unwrap().clone();
         let settings = Settings { values, route: &route, what: "table `x`".into() };
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn every_mistake_is_told_at_its_place() {
         assert_eq!(
-            read(json!({"colums": ["a"], "word": "nera", "count": -1})),
+            read(&json!({"colums": ["a"], "word": "nera", "count": -1})),
             [
                 "3: table `x` has no parameter `colums` (did you mean `columns`?)",
                 "3: `nera` is not a value of `word` (did you mean `near`?)",
@@ -211,11 +211,11 @@ mod tests {
                 "2: table `x` needs the parameter `columns` (`columns`: Which columns.)",
             ]
         );
-        assert_eq!(read(json!({"columns": ["a", 3]})), ["4: `columns[1]` must be of type string, got 3 ()"]);
+        assert_eq!(read(&json!({"columns": ["a", 3]})), ["4: `columns[1]` must be of type string, got 3 ()"]);
     }
 
     #[test]
     fn settings_without_a_mistake_are_read() {
-        assert_eq!(read(json!({"columns": [], "word": "far-away", "count": 3})), Vec::<String>::new());
+        assert_eq!(read(&json!({"columns": [], "word": "far-away", "count": 3})), Vec::<String>::new());
     }
 }

@@ -80,6 +80,7 @@ pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
         int("prompt_tokens", |r| r.prompt_tokens).unit("tok"),
         int("output_tokens", |r| r.output_tokens).unit("tok"),
         text("tokens_source", |r| r.tokens_source.clone()),
+        Column::boolean("tokens_agree", rows.iter().map(|r| r.tokens_agree)),
         int("chunks", |r| r.chunks),
         int("first_chunk_tokens", |r| r.first_chunk_tokens).unit("tok"),
         int("cached_prompt_tokens", |r| r.cached_prompt_tokens).unit("tok"),

@@ -1,1 +1,29 @@
 //! The verify stage: gates over rows.
+//!
+//! A stage is evidence only after its rows are counted. Gates are declared in the experiment,
+//! have parameters and a severity, run over every cell of the load stages needed, and leave:
+//!
+//! - `gates`: one row per gate × cell (`cell` is null for a gate over a whole stage): `stage`,
+//!   `cell`, the axes, `gate`, `severity`, `passed` (null = nothing to judge), `observed`,
+//!   `expected`, `evidence`;
+//! - `exclusions`: the cells that may enter no statistic: `stage`, `cell`, the axes, `gate`,
+//!   `severity`, `reason`;
+//! - `census`: per load stage, cells and rows counted two ways;
+//! - `verdict`: JSON `{passed, failed, excluded, warned, not-judged}`, counts of findings.
+//!
+//! **A failed gate is a result, not a failed cell.** The verify cell itself completes, because
+//! its tables are the evidence; the `verdict` says how many gates of severity `fail` failed, and
+//! whoever runs the experiment ends with an error if that is not 0. Downstream, `analyze` takes
+//! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
+
+mod finding;
+mod gate;
+mod gates;
+mod kind;
+mod study;
+
+#[cfg(test)]
+mod tests;
+
+pub use gates::{GatePage, pages};
+pub use kind::Verify;

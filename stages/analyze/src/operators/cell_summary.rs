@@ -20,8 +20,11 @@ struct Parameters {
     load: Option<String>,
 }
 
-/// The statistics of a distribution and how each is read from a sample.
-const STATISTICS: &[(&str, fn(&Sample) -> Option<f64>)] = &[
+/// How a statistic is read from a sample.
+type Statistic = fn(&Sample) -> Option<f64>;
+
+/// The statistics of a distribution.
+const STATISTICS: &[(&str, Statistic)] = &[
     ("mean", |s| Some(s.mean())),
     ("std", Sample::std),
     ("min", |s| Some(s.min())),
@@ -163,11 +166,11 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
         number(lag.map(|s| s.quantile(0.99))),
     ];
     for metric in METRICS {
-        distribution(&mut values, of_requests(metric, &ok));
+        distribution(&mut values, of_requests(metric, &ok).as_ref());
     }
     let gaps = || ok.iter().flat_map(|t| t.gaps.gaps.iter().copied());
-    distribution(&mut values, sample(gaps().map(|(gap, _)| gap)));
-    distribution(&mut values, per_token(&ok));
+    distribution(&mut values, sample(gaps().map(|(gap, _)| gap)).as_ref());
+    distribution(&mut values, per_token(&ok).as_ref());
     let measured = timings.iter().map(|t| t.row);
     let mut lineage = spans(&cell.requests_digest.to_string(), measured);
     if let Some(digest) = cell.chunks_digest {
@@ -197,7 +200,7 @@ fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
 }
 
-fn distribution(values: &mut Vec<Scalar>, sample: Option<Sample>) {
-    values.push(count(sample.as_ref().map_or(0, Sample::len)));
-    values.extend(STATISTICS.iter().map(|(_, of)| number(sample.as_ref().and_then(of))));
+fn distribution(values: &mut Vec<Scalar>, sample: Option<&Sample>) {
+    values.push(count(sample.map_or(0, Sample::len)));
+    values.extend(STATISTICS.iter().map(|(_, of)| number(sample.and_then(of))));
 }

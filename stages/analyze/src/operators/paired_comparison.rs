@@ -211,9 +211,9 @@ impl Operator for PairedComparison {
         let bootstrap = given.bootstrap(given.seed.unwrap_or(context.seed));
         let mut tests = Vec::new();
         for (stratum, pairs) in &strata {
-            for (i, column) in given.columns.iter().enumerate() {
+            for i in 0..given.columns.len() {
                 context.control.check()?;
-                tests.push(test(&given, stratum, pairs, i, column, &bootstrap));
+                tests.push(test(&given, stratum, pairs, i, &bootstrap));
             }
         }
         adjust(&given, &mut tests);
@@ -258,7 +258,6 @@ fn test(
     stratum: &[Scalar],
     pairs: &[&Pair],
     column: usize,
-    _name: &str,
     bootstrap: &Bootstrap,
 ) -> Test {
     let complete: Vec<(&Pair, f64, f64)> =

@@ -1,0 +1,481 @@
+//! A synthetic ladder with planted truths, from rows to every table; planning mistakes; bytes.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Digest, Scalar, Store, Table};
+use pipeline::{CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step};
+use rows::{Request, synthetic};
+use serde_json::json;
+
+use crate::kind::{Analyze, run};
+
+struct NoLibrary;
+
+impl pipeline::Library for NoLibrary {
+    fn find(&self, _: &str, _: &str) -> Option<Json> {
+        None
+    }
+    fn names(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
+    pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), &NoLibrary)
+}
+
+/// A warm-up and four measured requests of 10 output tokens, all sent at 0; the window is
+/// `window_ms`, request `i` (1..=4) ends at `window · i / 4`, its first token after 1 ms.
+fn requests(window_ms: i64) -> Vec<Request> {
+    (0..5_i64)
+        .map(|id| {
+            let mut request = synthetic::request(id);
+            if id == 0 {
+                request.phase = rows::Phase::Warmup;
+            }
+            let end = window_ms * 1_000_000 * id.max(1) / 4;
+            request.first_token_ns = Some(1_000_000);
+            request.last_token_ns = Some(end);
+            request.done_ns = Some(end);
+            request.output_tokens = Some(10);
+            request.send_lag_ns = Some(id * 1_000_000);
+            request
+        })
+        .collect()
+}
+
+fn at(configuration: &str, concurrency: i64, rep: i64) -> Vec<(&'static str, Scalar)> {
+    vec![
+        ("configuration", Scalar::Text(configuration.into())),
+        ("concurrency", Scalar::Int(concurrency)),
+        ("rep", Scalar::Int(rep)),
+    ]
+}
+
+fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> InputCell {
+    let chunks: Vec<_> = rows.iter().flat_map(synthetic::even_chunks).collect();
+    let tables = [
+        ("requests", synthetic::requests_table(rows).unwrap()),
+        ("chunks", synthetic::chunks_table(&chunks).unwrap()),
+    ];
+    synthetic::cell(store, at, Json::Null, &tables).unwrap()
+}
+
+/// The window in ms: `serial` gains nothing from clients; `batched` has efficiency 1, 0.8, 0.6
+/// at 1, 2, 4 clients. 40 tokens in each window.
+fn window(configuration: &str, concurrency: i64, rep: i64) -> i64 {
+    let base = 4_000 + 40 * rep;
+    match (configuration, concurrency) {
+        ("serial", _) | (_, 1) => base,
+        (_, 2) => base * 10 / 16,
+        _ => base * 10 / 24,
+    }
+}
+
+fn ladder(store: &Store) -> Vec<InputCell> {
+    let mut cells = Vec::new();
+    for configuration in ["serial", "batched"] {
+        for concurrency in [4, 1, 2] {
+            for rep in 1..=3 {
+                let rows = requests(window(configuration, concurrency, rep));
+                cells.push(cell(store, &at(configuration, concurrency, rep), &rows));
+            }
+        }
+    }
+    cells
+}
+
+/// A verification that covers `ladder` and bars the given cells.
+fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
+    let text = |name: &str, of: &dyn Fn(&(&str, &str)) -> String| {
+        Column::text(name, barred.iter().map(|b| Some(of(b))))
+    };
+    let exclusions = Table::new(vec![
+        text("stage", &|_| "ladder".into()),
+        text("cell", &|b| b.0.into()),
+        text("gate", &|_| "row-status".into()),
+        text("reason", &|b| b.1.into()),
+    ]);
+    let census = Table::new(vec![Column::text("stage", [Some("ladder")])]);
+    let tables = [("exclusions", exclusions.unwrap()), ("census", census.unwrap())];
+    synthetic::input("checks", "verify", vec![synthetic::cell(store, &[], Json::Null, &tables).unwrap()])
+}
+
+fn inputs(store: &Store) -> Vec<Input> {
+    vec![synthetic::input("ladder", "load", ladder(store)), verification(store, &[])]
+}
+
+fn tables_of(settings: &Json) -> Json {
+    canonical(settings).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+fn everything() -> Json {
+    json!({
+        "requests": {"operator": "requests"},
+        "cells": {"operator": "cell-summary"},
+        "means": {"operator": "aggregate", "from": "cells", "over": ["rep"],
+                  "columns": ["output_throughput", "e2e_latency_ms_p95"]},
+        "efficiency": {"operator": "parallel-efficiency", "from": "means", "ladder": "concurrency",
+                       "column": "output_throughput_mean"},
+        "multipliers": {"operator": "latency-multipliers", "from": "means", "ladder": "concurrency",
+                        "columns": ["e2e_latency_ms_p95_mean"]},
+        "breakdown": {"operator": "breakdown", "rule": "efficiency-below-0.65", "ladder": "concurrency",
+                      "any": [{"table": "efficiency", "column": "parallel_efficiency", "below": 0.65}]},
+        "deltas": {"operator": "paired-deltas", "from": "cells", "average": ["rep"],
+                   "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
+                   "columns": ["output_throughput"]},
+        "comparison": {"operator": "paired-comparison", "from": "cells",
+                       "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
+                       "columns": ["output_throughput", "ttft_ms_p50"], "resamples": 1000},
+        "wins": {"operator": "wins", "from": "means", "among": "configuration",
+                 "column": "output_throughput_mean", "better": "higher", "tie-within": 0.03},
+    })
+}
+
+fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
+    run(&tables_of(settings), inputs, store, 164, &Control::quiet())
+}
+
+fn bytes(done: &Done, name: &str) -> Vec<u8> {
+    let output = done.outputs.iter().find(|o| o.name == name).unwrap_or_else(|| panic!("no output {name}"));
+    let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
+    bytes.clone()
+}
+
+fn table(done: &Done, name: &str) -> Table {
+    Table::from_parquet(bytes(done, name)).unwrap()
+}
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    (folder, store)
+}
+
+/// The row whose key columns have these values, as text.
+fn row(table: &Table, key: &[(&str, &str)]) -> usize {
+    let fits = |row: &usize| {
+        key.iter().all(|(column, value)| table.value(column, *row).unwrap().to_string() == *value)
+    };
+    let found: Vec<usize> = (0..table.rows()).filter(fits).collect();
+    assert_eq!(found.len(), 1, "{key:?}");
+    found[0]
+}
+
+#[track_caller]
+fn close(a: Option<f64>, b: f64) {
+    let a = a.expect("a value");
+    assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+#[test]
+fn a_cell_is_summarised_as_by_hand() {
+    let (_folder, store) = store();
+    let done = analyze(&store, &inputs(&store), &json!({"cells": {"operator": "cell-summary"}})).unwrap();
+    let cells = table(&done, "cells");
+    assert_eq!(cells.rows(), 18);
+    let at = row(&cells, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    let number = |column: &str| cells.float(column).unwrap()[at];
+    // Window 4.04 s: four requests of ten tokens, ends at 1.01, 2.02, 3.03 and 4.04 s.
+    close(number("window_s"), 4.04);
+    close(number("request_throughput"), 4.0 / 4.04);
+    close(number("output_throughput"), 40.0 / 4.04);
+    close(number("total_throughput"), 80.0 / 4.04);
+    close(number("ok_rate"), 1.0);
+    close(number("ttft_ms_p50"), 1.0);
+    close(number("e2e_latency_ms_p50"), 2_525.0);
+    close(number("e2e_latency_ms_p99"), 3_030.0 + 0.97 * 1_010.0);
+    close(number("tpot_ms_mean"), (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0);
+    // Chunks are even, so the gaps of a request are its TPOT; nine gaps a request.
+    close(number("icl_ms_n"), 36.0);
+    close(number("itl_ms_mean"), (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0);
+    close(number("client_lag_ms_p99"), 3.0 + 0.97);
+    // A closed loop has no latency from the schedule.
+    assert_eq!((number("ttft_scheduled_ms_mean"), number("ttft_scheduled_ms_n")), (None, Some(0.0)));
+    assert_eq!(cells.unit("output_throughput").as_deref(), Some("tok/s"));
+    assert_eq!(cells.metadata("keys").as_deref(), Some("configuration,concurrency,rep"));
+    assert_eq!(cells.metadata("level").as_deref(), Some("cell"));
+}
+
+#[test]
+fn the_planted_truths_are_found() {
+    let (_folder, store) = store();
+    let done = analyze(&store, &inputs(&store), &everything()).unwrap();
+
+    let means = table(&done, "means");
+    let at = row(&means, &[("configuration", "serial"), ("concurrency", "1")]);
+    assert_eq!(means.int("n").unwrap()[at], Some(3));
+    let values = [40.0 / 4.04, 40.0 / 4.08, 40.0 / 4.12];
+    close(means.float("output_throughput_mean").unwrap()[at], values.iter().sum::<f64>() / 3.0);
+
+    let efficiency = table(&done, "efficiency");
+    for (configuration, n, expected) in [
+        ("serial", "2", 0.5),
+        ("serial", "4", 0.25),
+        ("batched", "1", 1.0),
+        ("batched", "2", 0.8),
+        ("batched", "4", 0.6),
+    ] {
+        let at = row(&efficiency, &[("configuration", configuration), ("concurrency", n)]);
+        let found = efficiency.float("parallel_efficiency").unwrap()[at].unwrap();
+        // Windows are whole milliseconds: 2525 instead of 2525.0, 1683 instead of 1683.3.
+        assert!((found - expected).abs() < 2e-4, "{configuration} {n}: {found}");
+        let speedup = efficiency.float("speedup").unwrap()[at].unwrap();
+        close(Some(speedup / n.parse::<f64>().unwrap()), found);
+    }
+
+    let multipliers = table(&done, "multipliers");
+    let at = row(&multipliers, &[("configuration", "serial"), ("concurrency", "4")]);
+    close(multipliers.float("e2e_latency_ms_p95_mean_multiplier").unwrap()[at], 1.0);
+
+    let breakdown = table(&done, "breakdown");
+    let at = row(&breakdown, &[("configuration", "batched")]);
+    assert_eq!(breakdown.float("breakdown_n").unwrap()[at], Some(4.0));
+    let at = row(&breakdown, &[("configuration", "serial")]);
+    assert_eq!(breakdown.float("breakdown_n").unwrap()[at], Some(2.0));
+
+    let deltas = table(&done, "deltas");
+    assert_eq!(deltas.rows(), 3);
+    let at = row(&deltas, &[("concurrency", "1")]);
+    assert_eq!(deltas.float("output_throughput_delta").unwrap()[at], Some(0.0));
+    let at = row(&deltas, &[("concurrency", "2")]);
+    assert!((deltas.float("output_throughput_ratio").unwrap()[at].unwrap() - 1.6).abs() < 1e-3);
+
+    // Nine pairs: three equal at one client, six in favour of batching; p = 2/2⁶.
+    let comparison = table(&done, "comparison");
+    let at = row(&comparison, &[("metric", "output_throughput")]);
+    assert_eq!(comparison.int("n").unwrap()[at], Some(9));
+    assert_eq!(comparison.int("n_a_higher").unwrap()[at], Some(6));
+    assert_eq!(comparison.int("n_equal").unwrap()[at], Some(3));
+    assert_eq!(comparison.text("verdict").unwrap()[at], Some("directional"));
+    assert_eq!(comparison.text("higher").unwrap()[at], Some("batched"));
+    let at = row(&comparison, &[("metric", "ttft_ms_p50")]);
+    assert_eq!(comparison.float("wilcoxon_p").unwrap()[at], None);
+    assert_eq!(comparison.text("verdict").unwrap()[at], Some("no-evidence"));
+
+    let wins = table(&done, "wins");
+    let at = row(&wins, &[("configuration", "batched")]);
+    let counts = ["n", "wins", "ties", "strict_wins"].map(|c| wins.int(c).unwrap()[at].unwrap());
+    assert_eq!(counts, [3, 2, 1, 2]);
+}
+
+#[test]
+fn every_row_leads_down_to_raw_rows() {
+    let (_folder, store) = store();
+    let inputs = inputs(&store);
+    let done = analyze(&store, &inputs, &everything()).unwrap();
+    let mut raw: BTreeMap<String, u64> = BTreeMap::new();
+    for cell in &inputs[0].cells {
+        raw.extend(cell.outputs.values().map(|a| (a.digest.to_string(), a.rows.unwrap())));
+    }
+    for output in done.outputs.iter().filter(|o| !o.name.ends_with(".lineage")) {
+        let rows = table(&done, &output.name).rows();
+        assert!(rows > 0, "{}", output.name);
+        for row in 0..rows {
+            let ends = follow(&done, &output.name, row);
+            assert!(!ends.is_empty(), "{} row {row}", output.name);
+            for (digest, end) in ends {
+                assert!(end as u64 <= raw[&digest], "{} row {row} ends in row {end}", output.name);
+                assert!(digest.parse::<Digest>().is_ok());
+            }
+        }
+    }
+    // The summary of a cell stands on its four measured rows, not on the warm-up.
+    let lineage = table(&done, "cells.lineage");
+    assert_eq!(
+        (lineage.int("source_row_start").unwrap()[0], lineage.int("source_row_end").unwrap()[0]),
+        (Some(1), Some(5))
+    );
+}
+
+fn follow(done: &Done, name: &str, row: usize) -> Vec<(String, usize)> {
+    let lineage = table(done, &format!("{name}.lineage"));
+    let (rows, source) = (lineage.int("row").unwrap(), lineage.text("source").unwrap());
+    let (start, end) = (lineage.int("source_row_start").unwrap(), lineage.int("source_row_end").unwrap());
+    let mut ends = Vec::new();
+    for i in (0..lineage.rows()).filter(|i| rows[*i] == Some(row as i64)) {
+        let (source, start, end) = (source[i].unwrap(), start[i].unwrap() as usize, end[i].unwrap() as usize);
+        assert!(start < end);
+        if source.starts_with("b3:") {
+            ends.push((source.to_owned(), end));
+        } else {
+            ends.extend((start..end).flat_map(|row| follow(done, source, row)));
+        }
+    }
+    ends
+}
+
+#[test]
+fn barred_and_failed_cells_never_enter_and_are_named() {
+    let (_folder, store) = store();
+    let mut cells = ladder(&store);
+    let gone = at("serial", 4, 3);
+    let place =
+        cells.iter().position(|c| c.coordinates.0.iter().map(|(_, v)| v).eq(gone.iter().map(|(_, v)| v)));
+    cells[place.unwrap()] = synthetic::missing(&gone, CellStatus::Hung, "no row for 60 s");
+    let inputs = [
+        synthetic::input("ladder", "load", cells),
+        verification(&store, &[("configuration=serial,concurrency=4,rep=2", "3 of 4 rows ok")]),
+    ];
+    let done = analyze(&store, &inputs, &everything()).unwrap();
+    assert_eq!(table(&done, "cells").rows(), 16);
+    let means = table(&done, "means");
+    let at = row(&means, &[("configuration", "serial"), ("concurrency", "4")]);
+    assert_eq!(means.int("n").unwrap()[at], Some(1));
+    assert_eq!(
+        means.text("missing").unwrap()[at],
+        Some("rep=2 (gate row-status: 3 of 4 rows ok); rep=3 (hung: no row for 60 s)")
+    );
+    assert_eq!(means.float("output_throughput_ci_low").unwrap()[at], None);
+    assert_eq!(done.warnings.len(), 2);
+    let comparison = table(&done, "comparison");
+    assert_eq!(comparison.int("n").unwrap()[0], Some(7));
+    assert_eq!(
+        comparison.text("missing").unwrap()[0].unwrap().matches("configuration=serial").count(),
+        2,
+        "{:?}",
+        comparison.text("missing").unwrap()[0]
+    );
+}
+
+#[test]
+fn rows_that_nobody_verified_are_refused() {
+    let (_folder, store) = store();
+    let settings = json!({"cells": {"operator": "cell-summary"}});
+    let alone = [synthetic::input("ladder", "load", ladder(&store))];
+    let failure = analyze(&store, &alone, &settings).err().unwrap();
+    assert_eq!(failure.reason, "no verify stage among `needs` covers the load stage `ladder`");
+    let other = [synthetic::input("ramp", "load", ladder(&store)), verification(&store, &[])];
+    let failure = analyze(&store, &other, &settings).err().unwrap();
+    assert_eq!(failure.reason, "no verify stage among `needs` covers the load stage `ramp`");
+}
+
+#[test]
+fn the_same_inputs_give_the_same_bytes_at_one_and_at_many_threads_in_any_order() {
+    let (_folder, store) = store();
+    let mut inputs = inputs(&store);
+    let one = analyze(&store, &inputs, &everything()).unwrap();
+    inputs[0].cells.reverse();
+    inputs[0].cells.rotate_left(5);
+    let other = analyze(&store, &inputs, &everything()).unwrap();
+    for output in &one.outputs {
+        assert_eq!(bytes(&one, &output.name), bytes(&other, &output.name), "{}", output.name);
+    }
+}
+
+#[test]
+fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
+    let (_folder, store) = store();
+    let done = analyze(&store, &inputs(&store), &everything()).unwrap();
+    for output in done.outputs.iter().filter(|o| !o.name.ends_with(".lineage")) {
+        let table = table(&done, &output.name);
+        assert!(table.metadata("operator").is_some() && table.metadata("parameters").is_some());
+        let keys = table.metadata("keys").unwrap();
+        for column in table.names() {
+            assert!(table.description(&column).is_some_and(|d| !d.is_empty()), "{} {column}", output.name);
+            let key = keys.split(',').any(|k| k == column);
+            let number = table.float(&column).is_ok() && !key;
+            let unitless =
+                ["mean_a", "mean_b", "mean_delta", "median_delta", "ci_low", "ci_high", "breakdown_n"];
+            assert!(
+                !number || table.unit(&column).is_some() || unitless.contains(&column.as_str()),
+                "{} {column} has no unit",
+                output.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
+    let problems = canonical(&json!({
+        "early": {"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["ok_rate"]},
+        "cells": {"operator": "cell-sumary"},
+        "means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["anything"]},
+        "good": {"operator": "cell-summary"},
+        "typo": {"operator": "aggregate", "from": "good", "over": ["rep"], "columns": ["output_troughput", "level"]},
+        "lost": {"operator": "wins", "from": "god", "among": "configuration", "column": "ok_rate", "better": "more"},
+        "bare": {},
+        "Loud": {"operator": "cell-summary"},
+        "rule": {"operator": "breakdown", "rule": "r", "ladder": "concurrency",
+                 "any": [{"table": "good", "column": "ok_rate"}]},
+    }))
+    .unwrap_err();
+    let told: Vec<String> = problems
+        .iter()
+        .map(|p| {
+            let route: Vec<String> = p
+                .route
+                .iter()
+                .map(|s| match s {
+                    Step::Key(key) => key.clone(),
+                    Step::Index(i) => i.to_string(),
+                })
+                .collect();
+            format!("{}: {} — {}", route.join("."), p.message, p.hint.as_deref().unwrap_or("-"))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "tables.early.from: the table `cells` does not come before this one — a table may use those declared \
+             above it: change the order",
+            "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
+            "tables.typo.columns.0: the table `good` has no column `output_troughput` — did you mean \
+             `output_throughput`?",
+            "tables.typo.columns.1: the column `level` of `good` holds no numbers — -",
+            "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
+            "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
+             parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins",
+            "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
+             underscores",
+            "tables.rule.any.0: a condition needs either `below` or `above` — -",
+        ]
+    );
+}
+
+#[test]
+fn an_axis_that_does_not_exist_is_a_failure_with_the_nearest_name() {
+    let (_folder, store) = store();
+    let settings = json!({
+        "cells": {"operator": "cell-summary"},
+        "means": {"operator": "aggregate", "from": "cells", "over": ["reps"], "columns": ["ok_rate"]},
+    });
+    let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
+    assert_eq!(failure.reason, "table `means` (aggregate): `reps` is no key column of the table `cells`");
+    assert_eq!(failure.hint.as_deref(), Some("did you mean `rep`?"));
+}
+
+#[test]
+fn a_ladder_without_its_first_rung_has_no_efficiency() {
+    let (_folder, store) = store();
+    let cells: Vec<_> = ladder(&store)
+        .into_iter()
+        .filter(|c| c.coordinates.get("concurrency") != Some(&Scalar::Int(1)))
+        .collect();
+    let inputs = [synthetic::input("ladder", "load", cells), verification(&store, &[])];
+    let done = analyze(&store, &inputs, &everything()).unwrap();
+    let efficiency = table(&done, "efficiency");
+    assert!(efficiency.float("parallel_efficiency").unwrap().iter().all(Option::is_none));
+    let breakdown = table(&done, "breakdown");
+    assert_eq!(breakdown.float("breakdown_n").unwrap(), [None, None]);
+    // Undefined everywhere is not "never".
+    assert_eq!(breakdown.boolean("never").unwrap(), [None, None]);
+}
+
+#[test]
+fn failed_requests_count_in_the_rate_and_in_no_latency() {
+    let (_folder, store) = store();
+    let mut rows = requests(4_000);
+    rows[4].status = "timeout".into();
+    let inputs = [
+        synthetic::input("ladder", "load", vec![cell(&store, &at("serial", 1, 1), &rows)]),
+        verification(&store, &[]),
+    ];
+    let done = analyze(&store, &inputs, &json!({"cells": {"operator": "cell-summary"}})).unwrap();
+    let cells = table(&done, "cells");
+    close(cells.float("ok_rate").unwrap()[0], 0.75);
+    close(cells.float("output_throughput").unwrap()[0], 30.0 / 4.0);
+    close(cells.float("e2e_latency_ms_max").unwrap()[0], 3_000.0);
+    assert_eq!(cells.int("e2e_latency_ms_n").unwrap()[0], Some(3));
+}

@@ -1,0 +1,128 @@
+//! What a gate says, and the tables it becomes.
+
+use artifacts::{Column, Scalar, Table, TableError};
+use serde::{Deserialize, Serialize};
+
+use crate::study::Stage;
+
+/// What follows from a gate that does not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Severity {
+    /// The study is not evidence: the run ends with an error, the cell enters no statistic.
+    Fail,
+    /// The cell enters no statistic; the reason is declared with the gate.
+    Exclude,
+    /// A doubt to show.
+    Warn,
+}
+
+impl Severity {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Exclude => "exclude",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// What a gate says about one cell, or about a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judgement {
+    /// The position of the cell in its stage; `None` for the stage as a whole.
+    pub(crate) cell: Option<usize>,
+    /// `None` if there was nothing to judge.
+    pub(crate) passed: Option<bool>,
+    pub(crate) observed: String,
+    pub(crate) expected: String,
+    pub(crate) evidence: Option<String>,
+}
+
+/// A judgement with the gate and stage it belongs to.
+pub(crate) struct Finding<'a> {
+    pub(crate) stage: &'a Stage<'a>,
+    pub(crate) gate: String,
+    pub(crate) severity: Severity,
+    /// The reason declared for an exclusion.
+    pub(crate) reason: Option<String>,
+    pub(crate) judgement: Judgement,
+}
+
+impl Finding<'_> {
+    pub(crate) fn bars_its_cell(&self) -> bool {
+        self.judgement.passed == Some(false)
+            && self.judgement.cell.is_some()
+            && self.severity != Severity::Warn
+    }
+
+    fn coordinate(&self, axis: &str) -> Scalar {
+        let cell = self.judgement.cell.map(|c| &self.stage.cells[c]);
+        cell.and_then(|c| c.input.coordinates.get(axis)).cloned().unwrap_or(Scalar::Null)
+    }
+
+    fn place(&self) -> Option<String> {
+        self.judgement.cell.map(|c| self.stage.cells[c].input.coordinates.to_string())
+    }
+}
+
+/// Makes the columns every table of findings begins with.
+fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
+    let mut columns = vec![
+        Column::text("stage", findings.iter().map(|f| Some(f.stage.name))).describe("the load stage"),
+        Column::text("cell", findings.iter().map(|f| f.place()))
+            .describe("the cell's coordinates as text; null for the stage as a whole"),
+    ];
+    for axis in axes {
+        let values: Vec<Scalar> = findings.iter().map(|f| f.coordinate(axis)).collect();
+        let column = Column::from_scalars(axis, &values).or_else(|_| {
+            // Stages may give one axis name labels of different types.
+            let text = values.iter().map(|v| if *v == Scalar::Null { None } else { Some(v.to_string()) });
+            Ok::<_, TableError>(Column::text(axis, text))
+        })?;
+        columns.push(column.describe("key"));
+    }
+    columns.push(Column::text("gate", findings.iter().map(|f| Some(f.gate.as_str()))).describe("the gate"));
+    columns.push(
+        Column::text("severity", findings.iter().map(|f| Some(f.severity.word())))
+            .describe("what follows if it does not pass: fail, exclude or warn"),
+    );
+    Ok(columns)
+}
+
+fn keys(axes: &[String]) -> String {
+    format!("stage,cell,{}gate", axes.iter().map(|a| format!("{a},")).collect::<String>())
+}
+
+/// Makes the table `gates`.
+pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<Table, TableError> {
+    let all: Vec<&Finding<'_>> = findings.iter().collect();
+    let mut columns = places(&all, axes)?;
+    columns.extend([
+        Column::boolean("passed", findings.iter().map(|f| f.judgement.passed))
+            .describe("whether it passes; null = nothing to judge"),
+        Column::text("observed", findings.iter().map(|f| Some(f.judgement.observed.as_str())))
+            .describe("what the rows say"),
+        Column::text("expected", findings.iter().map(|f| Some(f.judgement.expected.as_str())))
+            .describe("what the gate asks for"),
+        Column::text("evidence", findings.iter().map(|f| f.judgement.evidence.as_deref()))
+            .describe("where to look; null if the observation says it all"),
+    ]);
+    Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
+}
+
+/// Makes the table `exclusions`.
+pub(crate) fn exclusions_table(findings: &[Finding<'_>], axes: &[String]) -> Result<Table, TableError> {
+    let barred: Vec<&Finding<'_>> = findings.iter().filter(|f| f.bars_its_cell()).collect();
+    let mut columns = places(&barred, axes)?;
+    let reason = |f: &&Finding<'_>| {
+        let what = format!("{} (expected {})", f.judgement.observed, f.judgement.expected);
+        Some(match &f.reason {
+            Some(reason) => format!("{reason}: {what}"),
+            None => what,
+        })
+    };
+    columns
+        .push(Column::text("reason", barred.iter().map(reason)).describe("why the cell enters no statistic"));
+    Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
+}

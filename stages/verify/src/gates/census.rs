@@ -1,0 +1,76 @@
+//! `census`: are all planned cells there, counted two ways?
+
+use pipeline::CellStatus;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::TypedGate;
+use crate::study::Stage;
+
+pub(crate) struct Census;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// How many planned cells may be missing.
+    #[serde(default)]
+    missing: u32,
+    /// How many coordinates of the product of all labels may be unplanned: those that arise
+    /// where `include` adds a cell with a label of its own.
+    #[serde(default)]
+    unplanned: u32,
+}
+
+impl TypedGate for Census {
+    type Parameters = Parameters;
+    const NAME: &'static str = "census";
+    const SUMMARY: &'static str = "The product of the axes, less what the experiment excludes, equals the cells that \
+                                   are ok; none is missing, none unexpected.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let labels = stage.labels();
+        let product: usize = if stage.cells.is_empty() { 0 } else { labels.iter().map(Vec::len).product() };
+        let of = |status: CellStatus| stage.cells.iter().filter(|c| c.input.status == status).count();
+        let (ok, excluded) = (of(CellStatus::Ok), of(CellStatus::Excluded));
+        let with_rows =
+            stage.cells.iter().filter(|c| c.rows.as_ref().is_some_and(|r| r.measured().count() > 0));
+        let with_rows = with_rows.count();
+        let unplanned = stage.unplanned();
+        let mut seen = std::collections::BTreeSet::new();
+        let twice: Vec<String> = stage
+            .cells
+            .iter()
+            .map(|c| c.input.coordinates.to_string())
+            .filter(|at| !seen.insert(at.clone()))
+            .collect();
+        let lost: Vec<String> = stage
+            .cells
+            .iter()
+            .filter(|c| !matches!(c.input.status, CellStatus::Ok | CellStatus::Excluded))
+            .map(|c| format!("{} ({})", c.input.coordinates, c.input.status.word()))
+            .collect();
+        let due = stage.cells.len() - excluded;
+        let passed = lost.len() <= parameters.missing as usize
+            && with_rows + lost.len() == due
+            && ok == with_rows
+            && twice.is_empty()
+            && unplanned.len() <= parameters.unplanned as usize;
+        let mut evidence = lost;
+        evidence.extend(unplanned.iter().map(|at| format!("{at} (in the product of the axes, not planned)")));
+        evidence.extend(twice.into_iter().map(|at| format!("{at} (twice)")));
+        let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
+        vec![Judgement {
+            cell: None,
+            passed: Some(passed),
+            observed: format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded"),
+            expected: format!(
+                "{} = {product} cells, less {excluded} excluded = {due}, of which at most {} missing",
+                axes.join(" × "),
+                parameters.missing
+            ),
+            evidence: (!evidence.is_empty()).then(|| evidence.join("; ")),
+        }]
+    }
+}

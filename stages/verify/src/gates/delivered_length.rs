@@ -1,0 +1,49 @@
+//! `delivered-length`: did answers get the length that was asked for?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::Stage;
+
+pub(crate) struct DeliveredLength;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The share of the requested length by which an answer may differ.
+    #[serde(default)]
+    tolerance: f64,
+}
+
+impl TypedGate for DeliveredLength {
+    type Parameters = Parameters;
+    const NAME: &'static str = "delivered-length";
+    const SUMMARY: &'static str =
+        "Each ok answer has as many tokens as were requested, within the tolerance.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let known: Vec<(i64, i64, i64)> = rows
+                .measured()
+                .filter(|r| r.is_ok())
+                .filter_map(|r| Some((r.request_id, r.output_tokens?, r.requested_output_tokens?)))
+                .collect();
+            let off: Vec<i64> = known
+                .iter()
+                .filter(|(_, got, asked)| (got - asked).abs() as f64 > parameters.tolerance * *asked as f64)
+                .map(|(id, _, _)| *id)
+                .collect();
+            let expected = format!("the requested length, within {} of it", parameters.tolerance);
+            if known.is_empty() {
+                return Verdict::none("no ok row tells both lengths", expected);
+            }
+            let (got, asked) = known.iter().fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
+            let observed =
+                format!("{} of {} rows off; {got} tokens for {asked} requested", off.len(), known.len());
+            Verdict::new(off.is_empty(), observed, expected).evidence(some(&off))
+        })
+    }
+}

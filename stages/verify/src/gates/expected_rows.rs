@@ -1,0 +1,47 @@
+//! `expected-rows`: as many rows as requests were planned, no fewer and no more.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each};
+use crate::study::Stage;
+
+pub(crate) struct ExpectedRows;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// Measured rows a cell must have; what the load stage planned if not given.
+    #[serde(default)]
+    rows: Option<u32>,
+}
+
+impl TypedGate for ExpectedRows {
+    type Parameters = Parameters;
+    const NAME: &'static str = "expected-rows";
+    const SUMMARY: &'static str = "Each cell has as many measured and warm-up rows as were planned.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |cell, rows| {
+            let measured = rows.measured().count() as i64;
+            let warmup = rows.requests.iter().filter(|r| !r.superseded).count() as i64 - measured;
+            let planned = parameters.rows.map(i64::from).or_else(|| cell.fact("expected_requests"));
+            let planned_warmup = cell.fact("warmup_requests");
+            let observed = format!("{measured} measured and {warmup} warm-up rows");
+            let Some(planned) = planned else {
+                return Verdict::none(
+                    "the cell does not say how many requests it planned",
+                    "a number of rows",
+                );
+            };
+            let expected = match planned_warmup {
+                Some(w) => format!("{planned} measured and {w} warm-up rows"),
+                None => format!("{planned} measured rows"),
+            };
+            let passed = measured == planned && planned_warmup.is_none_or(|w| w == warmup);
+            Verdict::new(passed, observed, expected)
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! `identities`: what must hold of every row whatever the server does.
+
+use rows::Request;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::Stage;
+
+pub(crate) struct Identities;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {}
+
+/// Tells whether a row breaks an identity.
+type Broken = fn(&Request) -> bool;
+
+/// Each identity with the rows that break it.
+const ROW: &[(&str, Broken)] = &[
+    ("times out of order", |r| {
+        let times = [r.sent_ns, r.headers_ns, r.first_token_ns, r.last_token_ns, r.done_ns];
+        let known: Vec<i64> = times.into_iter().flatten().collect();
+        known.windows(2).any(|w| w[0] > w[1])
+    }),
+    ("sent before scheduled", |r| r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)),
+    ("send lag not sent − scheduled", |r| {
+        let lag = r.scheduled_ns.zip(r.sent_ns).map(|(s, t)| t - s);
+        lag.zip(r.send_lag_ns).is_some_and(|(a, b)| a != b)
+    }),
+    ("a negative time", |r| [r.scheduled_ns, r.sent_ns, r.done_ns].into_iter().flatten().any(|t| t < 0)),
+    ("ok without times", |r| r.is_ok() && (r.sent_ns.is_none() || r.done_ns.is_none())),
+    ("more cached than prompt tokens", |r| {
+        r.cached_prompt_tokens.zip(r.prompt_tokens).is_some_and(|(c, p)| c > p)
+    }),
+];
+
+impl TypedGate for Identities {
+    type Parameters = Parameters;
+    const NAME: &'static str = "identities";
+    const SUMMARY: &'static str = "Times are in order, lags and counts consistent, chunks within their requests: \
+                                   latency ≥ TTFT + (n − 1)·TPOT.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let mut wrong = Vec::new();
+            let mut bad = Vec::new();
+            let mut note = |ids: Vec<i64>, what: &str| {
+                if !ids.is_empty() {
+                    wrong.push(format!("{} rows: {what}", ids.len()));
+                    bad.extend(ids);
+                }
+            };
+            for (what, broken) in ROW {
+                note(rows.requests.iter().filter(|r| broken(r)).map(|r| r.request_id).collect(), what);
+            }
+            // Chunks arrive between the first and the last token; with that and the order of
+            // times, latency ≥ TTFT + (n − 1)·TPOT follows from the definition of TPOT.
+            let timings = rows::timings(rows);
+            let outside = timings.iter().filter(|t| {
+                let (Some(first), Some(last)) = (t.request.first_token_ns, t.request.last_token_ns) else {
+                    return false;
+                };
+                t.chunk_rows.iter().any(|c| !(first..=last).contains(&rows.chunks[*c].at_ns))
+            });
+            note(outside.map(|t| t.request.request_id).collect(), "chunks outside first to last token");
+            let mut seen = std::collections::BTreeSet::new();
+            let twice = rows.requests.iter().filter(|r| !seen.insert((r.request_id, r.attempt)));
+            note(twice.map(|r| r.request_id).collect(), "the same request and attempt twice");
+            let observed = if wrong.is_empty() {
+                format!("all hold over {} rows", rows.requests.len())
+            } else {
+                wrong.join("; ")
+            };
+            Verdict::new(wrong.is_empty(), observed, "all identities hold").evidence(some(&bad))
+        })
+    }
+}

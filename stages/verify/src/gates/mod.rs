@@ -1,0 +1,52 @@
+//! The gates, one a file; adding one is a file and a line here.
+
+mod census;
+mod client_lag;
+mod degenerate;
+mod delivered_length;
+mod expected_rows;
+mod identities;
+mod repeats;
+mod row_status;
+mod same_prompts;
+mod token_accounting;
+
+use crate::gate::Gate;
+
+/// Every gate, in the order of the documentation.
+pub(crate) const ALL: &[&dyn Gate] = &[
+    &census::Census,
+    &row_status::RowStatus,
+    &expected_rows::ExpectedRows,
+    &degenerate::Degenerate,
+    &token_accounting::TokenAccounting,
+    &delivered_length::DeliveredLength,
+    &client_lag::ClientLag,
+    &same_prompts::SamePrompts,
+    &repeats::Repeats,
+    &identities::Identities,
+];
+
+/// What the documentation says of a gate.
+#[derive(Clone, Debug)]
+pub struct GatePage {
+    /// The name in `gate:`.
+    pub name: &'static str,
+    /// What it asks, in one sentence.
+    pub summary: &'static str,
+    /// What follows by default if it does not pass: `fail`, `exclude` or `warn`.
+    pub severity: &'static str,
+    /// The JSON Schema of its parameters.
+    pub schema: pipeline::Json,
+}
+
+/// Returns a page for every gate.
+pub fn pages() -> Vec<GatePage> {
+    let page = |g: &&dyn Gate| GatePage {
+        name: g.name(),
+        summary: g.summary(),
+        severity: g.severity().word(),
+        schema: g.schema(),
+    };
+    ALL.iter().map(page).collect()
+}

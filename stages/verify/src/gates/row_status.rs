@@ -1,0 +1,50 @@
+//! `row-status`: a cell is ok only if its rows are.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::Stage;
+
+pub(crate) struct RowStatus;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The share of measured rows that may be other than ok.
+    #[serde(default)]
+    tolerance: f64,
+}
+
+impl TypedGate for RowStatus {
+    type Parameters = Parameters;
+    const NAME: &'static str = "row-status";
+    const SUMMARY: &'static str = "Every measured row is ok, or all but the declared share.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let total = rows.measured().count();
+            let bad: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
+            let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+            for row in &bad {
+                *kinds.entry(row.status.as_str()).or_default() += 1;
+            }
+            let kinds: Vec<String> = kinds.into_iter().map(|(status, n)| format!("{n} {status}")).collect();
+            let observed = match kinds.len() {
+                0 => format!("{total} of {total} rows ok"),
+                _ => format!("{} of {total} rows ok; {}", total - bad.len(), kinds.join(", ")),
+            };
+            let ids: Vec<i64> = bad.iter().map(|r| r.request_id).collect();
+            Verdict::new(
+                bad.len() as f64 <= parameters.tolerance * total as f64,
+                observed,
+                format!("at most {} of the rows not ok", parameters.tolerance),
+            )
+            .evidence(some(&ids))
+        })
+    }
+}

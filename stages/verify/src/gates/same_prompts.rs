@@ -1,0 +1,142 @@
+//! `same-prompts`: cells that are compared got the same prompts.
+
+use std::collections::BTreeMap;
+
+use pipeline::Problem;
+use rows::Settings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::TypedGate;
+use crate::study::{Cell, Stage};
+
+pub(crate) struct SamePrompts;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The axis compared across: cells that differ only there must have had the same prompts.
+    across: String,
+}
+
+impl TypedGate for SamePrompts {
+    type Parameters = Parameters;
+    const NAME: &'static str = "same-prompts";
+    const SUMMARY: &'static str = "Cells that differ only on the compared axis got the same prompts, by digest, and \
+                                   counted the same prompt tokens.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        if parameters.across.is_empty() {
+            return vec![settings.problem(&[], "`across` names no axis")];
+        }
+        Vec::new()
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let expected = format!("the same prompts and prompt tokens across {}", parameters.across);
+        if !stage.axes.contains(&parameters.across) {
+            return vec![Judgement {
+                cell: None,
+                passed: Some(false),
+                observed: format!("the stage has no axis {}: {}", parameters.across, stage.axes.join(", ")),
+                expected,
+                evidence: None,
+            }];
+        }
+        let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.rows.is_some()) {
+            let rest: Vec<String> = cell
+                .input
+                .coordinates
+                .0
+                .iter()
+                .filter(|(name, _)| *name != parameters.across)
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            groups.entry(rest.join(",")).or_default().push(i);
+        }
+        let mut found = Vec::new();
+        for (_, members) in groups {
+            let first = &stage.cells[members[0]];
+            let reference = Prompts::of(first);
+            for member in &members {
+                let cell = &stage.cells[*member];
+                let label = |c: &Cell<'_>| {
+                    c.input.coordinates.get(&parameters.across).map(ToString::to_string).unwrap_or_default()
+                };
+                let (passed, observed) = if members.len() == 1 {
+                    (None, "no other cell to compare with".to_owned())
+                } else {
+                    let prompts = Prompts::of(cell);
+                    match prompts.differs(&reference) {
+                        None => (Some(true), format!("{} prompts", prompts.digests.len())),
+                        Some(how) => (Some(false), format!("{how} than {}", label(first))),
+                    }
+                };
+                found.push(Judgement {
+                    cell: Some(*member),
+                    passed,
+                    observed,
+                    expected: expected.clone(),
+                    evidence: None,
+                });
+            }
+        }
+        found.sort_by_key(|j| j.cell);
+        // If one of a group differs, none of the group can be compared.
+        let broken: Vec<usize> =
+            found.iter().filter(|j| j.passed == Some(false)).filter_map(|j| j.cell).collect();
+        for cell in broken {
+            let rest = |c: usize| -> Vec<(String, artifacts::Scalar)> {
+                let all = stage.cells[c].input.coordinates.0.iter();
+                all.filter(|(name, _)| *name != parameters.across).cloned().collect()
+            };
+            for judgement in &mut found {
+                if judgement.passed == Some(true) && judgement.cell.is_some_and(|c| rest(c) == rest(cell)) {
+                    judgement.passed = Some(false);
+                    judgement.observed = format!("{} differs", stage.cells[cell].input.coordinates);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The prompts of a cell, as multisets, with the token counts the server reported.
+struct Prompts {
+    digests: Vec<String>,
+    tokens: BTreeMap<String, Option<i64>>,
+}
+
+impl Prompts {
+    fn of(cell: &Cell<'_>) -> Self {
+        let (mut digests, mut tokens) = (Vec::new(), BTreeMap::new());
+        for request in cell.rows.iter().flat_map(|r| r.measured()) {
+            let digest = request.prompt_digest.clone().unwrap_or_default();
+            let known = tokens.entry(digest.clone()).or_insert(request.prompt_tokens);
+            *known = known.or(request.prompt_tokens);
+            digests.push(digest);
+        }
+        digests.sort();
+        Self { digests, tokens }
+    }
+
+    fn differs(&self, other: &Self) -> Option<String> {
+        if self.digests != other.digests {
+            return Some("other prompts".to_owned());
+        }
+        let shifted = self.tokens.iter().find(|(digest, tokens)| {
+            let theirs = other.tokens.get(*digest).copied().flatten();
+            tokens.zip(theirs).is_some_and(|(a, b)| a != b)
+        });
+        shifted.map(|(digest, tokens)| {
+            let theirs = other.tokens.get(digest).copied().flatten().unwrap_or_default();
+            format!(
+                "tokenizer-confounded: prompt {digest} counts {} tokens, not {theirs},",
+                tokens.unwrap_or_default()
+            )
+        })
+    }
+}

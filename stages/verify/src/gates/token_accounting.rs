@@ -1,0 +1,86 @@
+//! `token-accounting`: do the accounts of output tokens agree?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::Stage;
+
+pub(crate) struct TokenAccounting;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The server's counter of generated tokens, where it has one.
+    #[serde(default = "counter")]
+    counter: String,
+    /// By how many tokens the counter's rise may differ from the sum over the rows, warm-up
+    /// included.
+    #[serde(default)]
+    counter_tolerance: u32,
+}
+
+fn counter() -> String {
+    "llamacpp:tokens_predicted_total".to_owned()
+}
+
+impl TypedGate for TokenAccounting {
+    type Parameters = Parameters;
+    const NAME: &'static str = "token-accounting";
+    const SUMMARY: &'static str = "Output tokens as the server's usage, its timings, the chunks and its own counter \
+                                   count them agree.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
+            let mut wrong = Vec::new();
+            let mut bad: Vec<i64> = Vec::new();
+            let mut note = |ids: Vec<i64>, what: &str| {
+                if !ids.is_empty() {
+                    wrong.push(format!("{} rows {what}", ids.len()));
+                    bad.extend(ids);
+                }
+            };
+            let ids = |keep: &dyn Fn(&rows::Request) -> bool| -> Vec<i64> {
+                ok.iter().filter(|r| keep(r)).map(|r| r.request_id).collect()
+            };
+            note(ids(&|r| r.output_tokens.is_none()), "without a count");
+            note(ids(&|r| r.tokens_agree == Some(false)), "where usage and timings disagree");
+            // A chunk carries at least one token, whatever its text.
+            note(
+                ids(&|r| r.chunks.zip(r.output_tokens).is_some_and(|(c, n)| c > n)),
+                "with more chunks than tokens",
+            );
+            let settled = rows.requests.iter().all(|r| r.is_ok() || r.superseded);
+            let total: Option<i64> =
+                rows.requests.iter().filter(|r| !r.superseded).map(|r| r.output_tokens).sum();
+            let rise =
+                rows.server_metrics.as_ref().and_then(|t| rows::server_counter(t, &parameters.counter));
+            let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
+            match (rise, total) {
+                (Some(rise), Some(total)) if settled => {
+                    accounts
+                        .push_str(&format!("; {total} with warm-up, {} rose by {rise}", parameters.counter));
+                    if (rise - total as f64).abs() > f64::from(parameters.counter_tolerance) {
+                        wrong.push(format!(
+                            "the rows sum to {total} with warm-up, the server's counter rose by {rise}"
+                        ));
+                    }
+                }
+                (Some(_), _) => accounts.push_str("; the counter cannot be compared: not every row is ok"),
+                (None, _) => accounts.push_str("; the server's counter was not scraped"),
+            }
+            let observed = if wrong.is_empty() { accounts } else { wrong.join("; ") };
+            if ok.is_empty() {
+                return Verdict::none("no ok row", "accounts that agree");
+            }
+            Verdict::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
+        })
+    }
+}
+
+fn total_of(ok: &[&rows::Request]) -> i64 {
+    ok.iter().filter_map(|r| r.output_tokens).sum()
+}

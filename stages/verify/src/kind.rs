@@ -1,0 +1,274 @@
+//! The stage kind: settings to a checked list of gates, and one cell's execution.
+
+use artifacts::{Column, Store, Table, TableError};
+use pipeline::{
+    CellStatus, Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
+};
+use rows::Settings;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::finding::{Finding, Severity, exclusions_table, gates_table};
+use crate::gate::Gate;
+use crate::gates::ALL;
+use crate::study::{self, Stage};
+
+/// The `verify` kind. Settings: `gates`, a list of `{gate: …}` with `severity`, `reason`
+/// (required with severity `exclude`) and the gate's own parameters. The outputs are described
+/// in the crate's documentation.
+pub struct Verify;
+
+/// One gate in canonical form.
+#[derive(Serialize, Deserialize)]
+struct Planned {
+    gate: String,
+    severity: Severity,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    parameters: Json,
+}
+
+fn gate(name: &str) -> Option<&'static dyn Gate> {
+    ALL.iter().copied().find(|g| g.name() == name)
+}
+
+impl StageKind for Verify {
+    fn name(&self) -> &'static str {
+        "verify"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Pure
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        let names: Vec<&str> = ALL.iter().map(|g| g.name()).collect();
+        let cases: Vec<Json> = ALL
+            .iter()
+            .map(|g| {
+                let mut then = g.schema();
+                if let Some(object) = then.as_object_mut() {
+                    object.remove("$schema");
+                    object.remove("title");
+                    // `gate`, `severity` and `reason` stand beside the parameters.
+                    object.remove("additionalProperties");
+                }
+                json!({"if": {"properties": {"gate": {"const": g.name()}}}, "then": then})
+            })
+            .collect();
+        schemars::Schema::try_from(json!({
+            "type": "object",
+            "required": ["gates"],
+            "additionalProperties": false,
+            "properties": {
+                "gates": {
+                    "type": "array",
+                    "description": "The gates, each over every cell of the load stages needed.",
+                    "items": {
+                        "type": "object",
+                        "required": ["gate"],
+                        "properties": {
+                            "gate": {"type": "string", "enum": names, "description": "What is asked."},
+                            "severity": {
+                                "type": "string",
+                                "enum": ["fail", "exclude", "warn"],
+                                "description": "What follows if the gate does not pass."
+                            },
+                            "reason": {
+                                "type": "string",
+                                "description": "Why cells that do not pass are left out; required with `exclude`."
+                            },
+                        },
+                        "allOf": cases,
+                    },
+                },
+            },
+        }))
+        .expect("an object is a schema")
+    }
+
+    fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let (gates, problems) = plan(settings);
+        if problems.is_empty() { Ok(json!({ "gates": gates })) } else { Err(problems) }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        run(job.parameters, job.inputs, job.store, job.control)
+    }
+}
+
+fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
+    let Some(declared) = settings.get("gates").and_then(Json::as_array).filter(|g| !g.is_empty()) else {
+        let problem = Problem::at(&["gates"], "a verify stage needs at least one gate")
+            .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
+        return (Vec::new(), vec![problem]);
+    };
+    let known: Vec<&str> = ALL.iter().map(|g| g.name()).collect();
+    let (mut planned, mut problems) = (Vec::new(), Vec::new());
+    for (i, value) in declared.iter().enumerate() {
+        let route = [Step::Key("gates".to_owned()), Step::Index(i)];
+        let mut values = value.as_object().cloned().unwrap_or_default();
+        let named = values.shift_remove("gate").and_then(|n| n.as_str().map(str::to_owned));
+        let severity = values.shift_remove("severity");
+        let reason = values.shift_remove("reason").and_then(|r| r.as_str().map(str::to_owned));
+        let what = format!("gate `{}`", named.as_deref().unwrap_or("?"));
+        let settings = Settings { values, route: &route, what };
+        let Some(gate) = named.as_deref().and_then(gate) else {
+            problems.push(match named {
+                Some(wrong) => settings
+                    .problem(&[Step::Key("gate".to_owned())], format!("there is no gate `{wrong}`"))
+                    .hint(rows::did_you_mean(&wrong, &known)),
+                None => settings.problem(&[], "which gate?").hint(format!("there are: {}", known.join(", "))),
+            });
+            continue;
+        };
+        let severity = match severity {
+            None => Some(gate.severity()),
+            Some(word) => {
+                let read = serde_json::from_value::<Severity>(word.clone()).ok();
+                if read.is_none() {
+                    let given = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
+                    problems.push(
+                        settings
+                            .problem(&[Step::Key("severity".to_owned())], format!("`{given}` is no severity"))
+                            .hint(rows::did_you_mean(&given, &["fail", "exclude", "warn"])),
+                    );
+                }
+                read
+            }
+        };
+        let told = reason.as_deref().is_some_and(|r| !r.trim().is_empty());
+        if severity == Some(Severity::Exclude) && !told {
+            problems.push(
+                settings.problem(&[], "a gate that excludes cells needs a `reason`").hint(
+                    "say why such cells are left out: the reason stands in the report's exclusion ledger",
+                ),
+            );
+        }
+        match (gate.plan(&settings), severity) {
+            (Ok(parameters), Some(severity)) => {
+                let gate = gate.name().to_owned();
+                planned.push(Planned { gate, severity, reason, parameters });
+            }
+            (Err(more), _) => problems.extend(more),
+            (Ok(_), None) => {}
+        }
+    }
+    (planned, problems)
+}
+
+/// Judges every load stage: a pure function of the parameters and the inputs.
+pub(crate) fn run(
+    parameters: &Json,
+    inputs: &[Input],
+    store: &Store,
+    control: &Control,
+) -> Result<Done, Failure> {
+    let planned: Vec<Planned> = parameters
+        .get("gates")
+        .cloned()
+        .and_then(|g| serde_json::from_value(g).ok())
+        .ok_or_else(|| Failure::failed("the canonical parameters hold no gates"))?;
+    let stages = study::stages(inputs, store, control)?;
+    let mut axes: Vec<String> = Vec::new();
+    for axis in stages.iter().flat_map(|s| &s.axes) {
+        if !axes.contains(axis) {
+            axes.push(axis.clone());
+        }
+    }
+    let mut findings = Vec::new();
+    for (i, planned) in planned.iter().enumerate() {
+        control.check()?;
+        control.progress(i as u64, None, format!("gate {}", planned.gate));
+        let gate = gate(&planned.gate)
+            .ok_or_else(|| Failure::failed(format!("there is no gate `{}`", planned.gate)))?;
+        for stage in &stages {
+            for judgement in gate.judge(&planned.parameters, stage)? {
+                let (gate, severity, reason) =
+                    (planned.gate.clone(), planned.severity, planned.reason.clone());
+                findings.push(Finding { stage, gate, severity, reason, judgement });
+            }
+        }
+    }
+    let wrong = |e: TableError| Failure::failed(e.to_string());
+    let mut done = Done::default();
+    done.outputs.push(Output::table("gates", &gates_table(&findings, &axes).map_err(wrong)?)?);
+    done.outputs.push(Output::table("exclusions", &exclusions_table(&findings, &axes).map_err(wrong)?)?);
+    done.outputs.push(Output::table("census", &census_table(&stages, &findings).map_err(wrong)?)?);
+    done.outputs.push(Output::json("verdict", &verdict(&findings)));
+    for finding in findings.iter().filter(|f| f.judgement.passed == Some(false)) {
+        let at = finding.judgement.cell.map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
+        done.warnings.push(format!(
+            "gate {} ({}), {}{}: {}, expected {}",
+            finding.gate,
+            finding.severity.word(),
+            finding.stage.name,
+            at.unwrap_or_default(),
+            finding.judgement.observed,
+            finding.judgement.expected
+        ));
+    }
+    Ok(done)
+}
+
+fn verdict(findings: &[Finding<'_>]) -> Json {
+    let count = |keep: &dyn Fn(&Finding<'_>) -> bool| findings.iter().filter(|f| keep(f)).count();
+    let broken = |severity: Severity| {
+        count(&|f: &Finding<'_>| f.judgement.passed == Some(false) && f.severity == severity)
+    };
+    json!({
+        "passed": count(&|f| f.judgement.passed == Some(true)),
+        "failed": broken(Severity::Fail),
+        "excluded": broken(Severity::Exclude),
+        "warned": broken(Severity::Warn),
+        "not-judged": count(&|f| f.judgement.passed.is_none()),
+    })
+}
+
+fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Result<Table, TableError> {
+    let int = |name: &str, meaning: &str, of: &dyn Fn(&Stage<'_>) -> usize| {
+        Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok())).unit("1").describe(meaning)
+    };
+    let with =
+        |s: &Stage<'_>, status: CellStatus| s.cells.iter().filter(|c| c.input.status == status).count();
+    let rows = |s: &Stage<'_>, keep: &dyn Fn(&rows::Request) -> bool| {
+        s.cells.iter().filter_map(|c| c.rows.as_ref()).flat_map(|r| &r.requests).filter(|r| keep(r)).count()
+    };
+    let barred = |s: &Stage<'_>| {
+        let cells: std::collections::BTreeSet<Option<usize>> = findings
+            .iter()
+            .filter(|f| f.stage.name == s.name && f.bars_its_cell())
+            .map(|f| f.judgement.cell)
+            .collect();
+        cells.len()
+    };
+    let columns = vec![
+        Column::text("stage", stages.iter().map(|s| Some(s.name))).describe("the load stage"),
+        int("product", "product of the numbers of labels that occur on its axes", &|s| {
+            if s.cells.is_empty() { 0 } else { s.labels().iter().map(Vec::len).product() }
+        }),
+        int("planned", "planned cells, those the experiment excludes among them", &|s| s.cells.len()),
+        int("excluded", "cells the experiment excludes", &|s| with(s, CellStatus::Excluded)),
+        int("ok", "cells that completed", &|s| with(s, CellStatus::Ok)),
+        int("failed", "cells that failed", &|s| with(s, CellStatus::Failed)),
+        int("hung", "cells that hung", &|s| with(s, CellStatus::Hung)),
+        int("timeout", "cells whose time limit passed", &|s| with(s, CellStatus::Timeout)),
+        int("skipped", "cells skipped", &|s| with(s, CellStatus::Skipped)),
+        int("interrupted", "cells the user stopped", &|s| with(s, CellStatus::Interrupted)),
+        int("barred", "ok cells that gates keep from every statistic", &barred),
+        int("rows_measured", "measured rows", &|s| rows(s, &|r| r.is_measured())),
+        int("rows_measured_ok", "measured rows of status ok", &|s| {
+            rows(s, &|r| r.is_measured() && r.is_ok())
+        }),
+        int("rows_warmup", "warm-up rows", &|s| rows(s, &|r| !r.is_measured() && !r.superseded)),
+        int("rows_superseded", "rows replaced by a later attempt", &|s| rows(s, &|r| r.superseded)),
+        int("rows_expected", "measured rows the ok cells planned", &|s| {
+            s.cells.iter().filter_map(|c| usize::try_from(c.fact("expected_requests")?).ok()).sum()
+        }),
+    ];
+    Table::with_metadata(columns, &[("keys", "stage"), ("level", "marginal")])
+}

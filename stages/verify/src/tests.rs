@@ -1,0 +1,312 @@
+//! Faults injected one at a time: each is caught by the gate made for it, and by no other.
+
+use artifacts::{Column, Scalar, Store, Table};
+use pipeline::{CellStatus, Content, Control, Done, Input, InputCell, Json, Output};
+use rows::{Chunk, Phase, Request, synthetic};
+use serde_json::json;
+
+use crate::kind::{Verify, run};
+
+/// The rows of one synthetic cell, to be spoilt.
+struct Rows {
+    requests: Vec<Request>,
+    chunks: Vec<Chunk>,
+    expected: i64,
+    counter: f64,
+}
+
+/// Eight measured requests and one warm-up request of five tokens each, none like another.
+fn rows(shift: i64) -> Rows {
+    let mut requests = Vec::new();
+    for id in 0..9_i64 {
+        let mut request = synthetic::request(id);
+        request.phase = if id == 0 { Phase::Warmup } else { Phase::Measured };
+        let start = id * 60_000_000;
+        request.scheduled_ns = Some(start);
+        request.sent_ns = Some(start + 1_000);
+        request.headers_ns = Some(start + 2_000_000);
+        request.first_token_ns = Some(start + 10_000_000 + id * 1_000 + shift);
+        request.last_token_ns = Some(start + 50_000_000 + id * 2_000 + shift);
+        request.done_ns = Some(start + 51_000_000 + id * 3_000 + shift);
+        requests.push(request);
+    }
+    let chunks = requests.iter().flat_map(synthetic::even_chunks).collect();
+    Rows { requests, chunks, expected: 8, counter: 45.0 }
+}
+
+fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell {
+    let facts = Table::new(vec![
+        Column::int("expected_requests", [Some(rows.expected)]),
+        Column::int("warmup_requests", [Some(1)]),
+    ]);
+    let name = "llamacpp:tokens_predicted_total";
+    let metrics = Table::new(vec![
+        Column::int("at_ns", [Some(0), Some(900_000_000)]),
+        Column::text("name", [Some(name), Some(name)]),
+        Column::float("value", [Some(100.0), Some(100.0 + rows.counter)]),
+    ]);
+    let tables = [
+        ("requests", synthetic::requests_table(&rows.requests).unwrap()),
+        ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
+        ("cell", facts.unwrap()),
+        ("server_metrics", metrics.unwrap()),
+    ];
+    let at = [("configuration", Scalar::Text(configuration.into())), ("rep", Scalar::Int(rep))];
+    synthetic::cell(store, &at, Json::Null, &tables).unwrap()
+}
+
+fn grid(store: &Store, spoil: impl Fn(&mut Rows)) -> Vec<Input> {
+    let mut cells = Vec::new();
+    for configuration in ["batched", "serial"] {
+        for rep in [1, 2] {
+            let mut rows = rows(rep * 7_000);
+            if configuration == "serial" && rep == 2 {
+                spoil(&mut rows);
+            }
+            cells.push(cell(store, configuration, rep, &rows));
+        }
+    }
+    vec![synthetic::input("ladder", "load", cells)]
+}
+
+fn every_gate() -> Json {
+    json!({"gates": [
+        {"gate": "census"}, {"gate": "row-status"}, {"gate": "expected-rows"}, {"gate": "degenerate"},
+        {"gate": "token-accounting"}, {"gate": "delivered-length"}, {"gate": "client-lag"},
+        {"gate": "same-prompts", "across": "configuration"}, {"gate": "repeats"}, {"gate": "identities"},
+    ]})
+}
+
+fn canonical(settings: &Json) -> Json {
+    struct NoLibrary;
+    impl pipeline::Library for NoLibrary {
+        fn find(&self, _: &str, _: &str) -> Option<Json> {
+            None
+        }
+        fn names(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+    pipeline::StageKind::canonical(&Verify, settings, &NoLibrary).unwrap()
+}
+
+fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
+    run(&canonical(settings), inputs, store, &Control::quiet()).unwrap()
+}
+
+fn table(done: &Done, name: &str) -> Table {
+    Table::from_parquet(bytes(done, name)).unwrap()
+}
+
+fn bytes(done: &Done, name: &str) -> Vec<u8> {
+    let output: &Output = done.outputs.iter().find(|o| o.name == name).unwrap();
+    let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
+    bytes.clone()
+}
+
+/// The gates that did not pass, with the cells.
+fn broken(done: &Done) -> Vec<(String, Option<String>)> {
+    let gates = table(done, "gates");
+    let (gate, cell) = (gates.text("gate").unwrap(), gates.text("cell").unwrap());
+    let passed = gates.boolean("passed").unwrap();
+    (0..gates.rows())
+        .filter(|i| passed[*i] == Some(false))
+        .map(|i| (gate[i].unwrap().to_owned(), cell[i].map(str::to_owned)))
+        .collect()
+}
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn a_clean_study_passes_every_gate() {
+    let (_folder, store) = store();
+    let done = verify(&store, &grid(&store, |_| ()), &every_gate());
+    assert_eq!(broken(&done), []);
+    assert_eq!(done.warnings, Vec::<String>::new());
+    let gates = table(&done, "gates");
+    assert!(gates.boolean("passed").unwrap().iter().all(|p| *p == Some(true)));
+    // Eight gates judge each of four cells, two judge the stage.
+    assert_eq!(gates.rows(), 8 * 4 + 2);
+    assert_eq!(table(&done, "exclusions").rows(), 0);
+    let census = table(&done, "census");
+    assert_eq!(census.int("rows_measured_ok").unwrap(), [Some(32)]);
+    assert_eq!(census.int("rows_expected").unwrap(), [Some(32)]);
+}
+
+#[test]
+fn each_fault_is_caught_by_its_gate_and_by_no_other() {
+    type Spoil = fn(&mut Rows);
+    let faults: &[(&str, &str, Spoil)] = &[
+        ("a request refused with HTTP 400", "row-status", |rows| {
+            rows.requests[3].status = "http_error".into();
+        }),
+        ("a row lost", "expected-rows", |rows| {
+            rows.expected = 9;
+        }),
+        ("all durations equal", "degenerate", |rows| {
+            for r in &mut rows.requests {
+                r.done_ns = r.sent_ns.map(|t| t + 55_000_000);
+            }
+        }),
+        ("tokens the server did not generate", "token-accounting", |rows| rows.counter = 44.0),
+        ("more chunks than tokens", "token-accounting", |rows| rows.requests[4].chunks = Some(6)),
+        ("usage and timings disagree", "token-accounting", |rows| {
+            rows.requests[4].tokens_agree = Some(false);
+        }),
+        ("an answer cut short", "delivered-length", |rows| {
+            rows.requests[4].requested_output_tokens = Some(6);
+        }),
+        ("a slow client", "client-lag", |rows| {
+            for r in &mut rows.requests {
+                r.send_lag_ns = Some(40_000_000);
+                r.sent_ns = r.scheduled_ns.map(|t| t + 40_000_000);
+                r.headers_ns = None;
+                r.first_token_ns = r.first_token_ns.map(|t| t + 40_000_000);
+                r.last_token_ns = r.last_token_ns.map(|t| t + 40_000_000);
+                r.done_ns = r.done_ns.map(|t| t + 40_000_000);
+            }
+            rows.chunks = rows.requests.iter().flat_map(synthetic::even_chunks).collect();
+        }),
+        ("times out of order", "identities", |rows| {
+            rows.requests[2].headers_ns = rows.requests[2].done_ns.map(|t| t + 1);
+        }),
+        ("a chunk before the first token", "identities", |rows| rows.chunks[7].at_ns = 1),
+        ("a request twice", "identities", |rows| rows.requests[5].request_id = 4),
+    ];
+    for (fault, gate, spoil) in faults {
+        let (_folder, store) = store();
+        let inputs = grid(&store, spoil);
+        let done = verify(&store, &inputs, &every_gate());
+        let expected = vec![((*gate).to_owned(), Some("configuration=serial,rep=2".to_owned()))];
+        assert_eq!(broken(&done), expected, "{fault}");
+        assert_eq!(done.warnings.len(), 1, "{fault}");
+    }
+}
+
+#[test]
+fn other_prompts_or_another_tokenizer_spoil_both_sides_of_a_pair() {
+    let spoils: [fn(&mut Rows); 2] = [
+        |rows| rows.requests[2].prompt_digest = Some("b3:other".into()),
+        |rows| rows.requests[2].prompt_tokens = Some(12),
+    ];
+    for spoil in spoils {
+        let (_folder, store) = store();
+        let done = verify(&store, &grid(&store, spoil), &every_gate());
+        let cells = ["configuration=batched,rep=2", "configuration=serial,rep=2"];
+        let expected: Vec<_> = cells.map(|c| ("same-prompts".to_owned(), Some(c.to_owned()))).to_vec();
+        assert_eq!(broken(&done), expected);
+        assert_eq!(table(&done, "exclusions").rows(), 2);
+    }
+}
+
+#[test]
+fn a_missing_cell_fails_the_census_and_the_repeats_and_is_named() {
+    let (_folder, store) = store();
+    let mut inputs = grid(&store, |_| ());
+    let at = [("configuration", Scalar::Text("serial".into())), ("rep", Scalar::Int(2))];
+    inputs[0].cells[3] = synthetic::missing(&at, CellStatus::Hung, "no row for 60 s");
+    let done = verify(&store, &inputs, &every_gate());
+    assert_eq!(broken(&done), [("census".to_owned(), None), ("repeats".to_owned(), None)]);
+    let evidence = table(&done, "gates").text("evidence").unwrap()[0].map(str::to_owned);
+    assert_eq!(evidence.as_deref(), Some("configuration=serial,rep=2 (hung)"));
+}
+
+#[test]
+fn a_coordinate_that_was_never_planned_fails_the_census_unless_declared() {
+    let (_folder, store) = store();
+    let mut inputs = grid(&store, |_| ());
+    inputs[0].cells.remove(3);
+    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
+    assert_eq!(broken(&done), [("census".to_owned(), None)]);
+    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census", "unplanned": 1}]}));
+    assert_eq!(broken(&done), []);
+}
+
+#[test]
+fn a_cell_the_experiment_excludes_is_not_missing() {
+    let (_folder, store) = store();
+    let mut inputs = grid(&store, |_| ());
+    let at = [("configuration", Scalar::Text("serial".into())), ("rep", Scalar::Int(2))];
+    inputs[0].cells[3] = synthetic::missing(&at, CellStatus::Excluded, "too slow here");
+    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
+    assert_eq!(broken(&done), []);
+    assert_eq!(table(&done, "census").int("excluded").unwrap(), [Some(1)]);
+}
+
+#[test]
+fn severity_decides_what_follows() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    for (severity, barred, count) in
+        [("fail", 1, "failed"), ("exclude", 1, "excluded"), ("warn", 0, "warned")]
+    {
+        let gate = json!({"gate": "row-status", "severity": severity, "reason": "a declared reason"});
+        let done = verify(&store, &inputs, &json!({"gates": [gate]}));
+        assert_eq!(table(&done, "exclusions").rows(), barred, "{severity}");
+        let verdict: Json = serde_json::from_slice(&bytes(&done, "verdict")).unwrap();
+        assert_eq!((&verdict[count], &verdict["passed"]), (&json!(1), &json!(3)), "{severity}");
+    }
+}
+
+#[test]
+fn a_declared_tolerance_lets_rows_fail() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    for (tolerance, passes) in [(0.125, true), (0.124, false)] {
+        let settings = json!({"gates": [{"gate": "row-status", "tolerance": tolerance}]});
+        assert_eq!(broken(&verify(&store, &inputs, &settings)).is_empty(), passes);
+    }
+}
+
+#[test]
+fn the_same_inputs_give_the_same_bytes_in_whatever_order_the_cells_come() {
+    let (_folder, store) = store();
+    let mut inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    let one = verify(&store, &inputs, &every_gate());
+    inputs[0].cells.reverse();
+    let other = verify(&store, &inputs, &every_gate());
+    for output in &one.outputs {
+        assert_eq!(bytes(&one, &output.name), bytes(&other, &output.name), "{}", output.name);
+    }
+}
+
+#[test]
+fn every_mistake_in_the_settings_is_told_at_once() {
+    struct NoLibrary;
+    impl pipeline::Library for NoLibrary {
+        fn find(&self, _: &str, _: &str) -> Option<Json> {
+            None
+        }
+        fn names(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+    let settings = json!({"gates": [
+        {"gate": "row-statuses"},
+        {"gate": "row-status", "tolerence": 0.1},
+        {"gate": "client-lag", "severity": "exclude"},
+        {"gate": "same-prompts", "severity": "fatal"},
+        {},
+    ]});
+    let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
+    let told: Vec<String> =
+        problems.iter().map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-"))).collect();
+    assert_eq!(
+        told,
+        [
+            "there is no gate `row-statuses` — did you mean `row-status`?",
+            "gate `row-status` has no parameter `tolerence` — did you mean `tolerance`?",
+            "a gate that excludes cells needs a `reason` — say why such cells are left out: the reason stands in \
+             the report's exclusion ledger",
+            "`fatal` is no severity — did you mean `fail`?",
+            "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
+             differ only there must have had the same prompts.",
+            "which gate? — there are: census, row-status, expected-rows, degenerate, token-accounting, \
+             delivered-length, client-lag, same-prompts, repeats, identities",
+        ]
+    );
+}
