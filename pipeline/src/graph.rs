@@ -120,7 +120,11 @@ impl Member {
     }
 
     fn unpack(packed: u32) -> Self {
-        if packed & EXCLUDED == 0 { Self::Cell(packed as usize) } else { Self::Excluded((packed & !EXCLUDED) as usize) }
+        if packed & EXCLUDED == 0 {
+            Self::Cell(packed as usize)
+        } else {
+            Self::Excluded((packed & !EXCLUDED) as usize)
+        }
     }
 }
 
@@ -147,7 +151,8 @@ impl<'a> Graph<'a> {
         for (number, stage) in experiment.stages.iter().enumerate() {
             let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
             let kind = kind.ok_or_else(|| UnknownKind(stage.kind.clone()))?.as_ref();
-            let needs: Vec<Need> = stage.needs.iter().map(|needed| need(experiment, number, *needed)).collect();
+            let needs: Vec<Need> =
+                stage.needs.iter().map(|needed| need(experiment, number, *needed)).collect();
             for (i, needed) in stage.needs.iter().enumerate() {
                 nodes[*needed].readers.push((number, i));
             }
@@ -250,7 +255,8 @@ fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
             group_of_member[*i] = *group;
         }
     }
-    let pairs: Vec<(u32, u32)> = member_groups.iter().zip(&members).map(|(g, (_, m))| (*g, m.pack())).collect();
+    let pairs: Vec<(u32, u32)> =
+        member_groups.iter().zip(&members).map(|(g, (_, m))| (*g, m.pack())).collect();
     let reading: Vec<(u32, u32)> = group_of_reader.iter().copied().zip(0..).collect();
     Need {
         stage: needed,

@@ -250,16 +250,20 @@ impl Lock {
             match (i, word) {
                 (0, _) if line == FIRST_LINE => {}
                 (0, _) => return Err(wrong(&format!("expected `{FIRST_LINE}`"))),
-                (_, "experiment") => lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?,
+                (_, "experiment") => {
+                    lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?
+                }
                 (_, "profile") => {
                     lock.profile = Some(unquoted(rest).ok_or_else(|| wrong("expected a profile"))?);
                 }
                 (_, "seed") => lock.seed = rest.parse().map_err(|_| wrong("expected a seed"))?,
                 (_, "trail") => {
-                    trail = Some(rest.parse().map_err(|e: artifacts::DigestParseError| wrong(&e.to_string()))?);
+                    trail =
+                        Some(rest.parse().map_err(|e: artifacts::DigestParseError| wrong(&e.to_string()))?);
                 }
                 (_, "stage") => {
-                    let (name, class) = rest.rsplit_once(' ').ok_or_else(|| wrong("expected `stage NAME CLASS`"))?;
+                    let (name, class) =
+                        rest.rsplit_once(' ').ok_or_else(|| wrong("expected `stage NAME CLASS`"))?;
                     let name = unquoted(name).ok_or_else(|| wrong("expected a stage's name"))?;
                     let class = LockClass::parse(class).ok_or_else(|| wrong("expected a stage's class"))?;
                     lock.stages.push(LockStage { name, class, cells: Vec::new() });
@@ -294,9 +298,7 @@ impl Lock {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(error(e)),
         }
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(temporary);
+        let temporary = path.with_extension(format!("{}.lock.tmp", std::process::id()));
         let write = || {
             let mut file = fs::File::create(&temporary)?;
             file.write_all(text.as_bytes())?;
@@ -315,9 +317,7 @@ impl Lock {
     /// Returns an index over the cells by stage and coordinates.
     pub fn index(&self) -> HashMap<(&str, &str), &LockCell> {
         let stages = self.stages.iter();
-        stages
-            .flat_map(|s| s.cells.iter().map(|c| ((s.name.as_str(), c.coordinates.as_str()), c)))
-            .collect()
+        stages.flat_map(|s| s.cells.iter().map(|c| ((s.name.as_str(), c.coordinates.as_str()), c))).collect()
     }
 
     /// Returns every record the lock names: the roots that must stay in the store.

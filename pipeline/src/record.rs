@@ -224,7 +224,12 @@ mod tests {
     use super::*;
 
     fn artifact(text: &str) -> Artifact {
-        Artifact { digest: Digest::of(text.as_bytes()), media: Media::Json, bytes: text.len() as u64, rows: None }
+        Artifact {
+            digest: Digest::of(text.as_bytes()),
+            media: Media::Json,
+            bytes: text.len() as u64,
+            rows: None,
+        }
     }
 
     fn record() -> Record {

@@ -19,9 +19,7 @@ use crate::event::Event;
 use crate::lease::Leases;
 use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
-use crate::stage::{
-    Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress,
-};
+use crate::stage::{Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress};
 
 /// What all attempts of a run share.
 pub(super) struct Context<'a> {
@@ -111,7 +109,8 @@ pub(super) fn attempt(
 ) -> Result<(Result<Done, Failure>, f64), PipelineError> {
     let attempt = earlier.count() + 1;
     (context.listener)(&Event::CellStarted { cell: task.name.clone(), attempt });
-    let path = context.scratch.make().map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
+    let path =
+        context.scratch.make().map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
     let (progress, name) = (context.progress.clone(), task.name.clone());
     let tell = move |p: Progress| {
         // Nobody listens any more only when the run is over.
@@ -210,7 +209,8 @@ pub(super) fn succeed(
     let outputs = match keep(context.store, std::mem::take(&mut done.outputs))? {
         Ok(outputs) => outputs,
         Err(mistake) => {
-            let mut failure = Failure::failed(mistake).hint("this is a bug in the stage kind, please report it");
+            let mut failure =
+                Failure::failed(mistake).hint("this is a bug in the stage kind, please report it");
             attempts.again(context, task, &mut failure, seconds)?;
             if let Some(lease) = done.lease {
                 lease.release();

@@ -427,7 +427,14 @@ impl<'a, 'l> Executor<'a, 'l> {
             Outcome::Ok { .. } => None,
             Outcome::Not { reason, .. } => Some(reason.to_string()),
         };
-        (self.context.listener)(&Event::CellEnded { cell: name, status, reason, hint, seconds, cached: false });
+        (self.context.listener)(&Event::CellEnded {
+            cell: name,
+            status,
+            reason,
+            hint,
+            seconds,
+            cached: false,
+        });
     }
 
     /// Makes durable what has been executed since the last time.

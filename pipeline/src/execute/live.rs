@@ -109,7 +109,9 @@ impl<'a> Executor<'a, '_> {
         }
         for (cell, reason) in dead {
             let name = self.session.graph.name(cell);
-            (self.context.listener)(&Event::Warning { message: format!("{name} died and is started again: {reason}") });
+            (self.context.listener)(&Event::Warning {
+                message: format!("{name} died and is started again: {reason}"),
+            });
             self.release_with_dependants(cell)?;
         }
         Ok(())

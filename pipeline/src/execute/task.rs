@@ -50,7 +50,8 @@ impl<'a> Task<'a> {
         let inputs = node.needs.iter().map(|need| {
             let source = &graph.nodes[need.stage].stage;
             let members = need.members(need.group_of_reader[i]);
-            let cells = members.map(|member| input_cell(session, need.stage, member, study.is_some())).collect();
+            let cells =
+                members.map(|member| input_cell(session, need.stage, member, study.is_some())).collect();
             Input { stage: source.name.clone(), kind: source.kind.clone(), cells }
         });
         Self {

@@ -83,7 +83,12 @@ impl Recipe {
 }
 
 fn labels(coordinates: &crate::stage::Coordinates) -> Json {
-    coordinates.0.iter().map(|(axis, label)| (axis.clone(), json!(label))).collect::<serde_json::Map<_, _>>().into()
+    coordinates
+        .0
+        .iter()
+        .map(|(axis, label)| (axis.clone(), json!(label)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 fn join(path: &str, key: &str) -> String {
@@ -91,7 +96,13 @@ fn join(path: &str, key: &str) -> String {
 }
 
 /// Goes down two values side by side and notes where they part.
-fn values(input: Option<&str>, path: &str, old: Option<&Json>, new: Option<&Json>, found: &mut Vec<Difference>) {
+fn values(
+    input: Option<&str>,
+    path: &str,
+    old: Option<&Json>,
+    new: Option<&Json>,
+    found: &mut Vec<Difference>,
+) {
     if old == new {
         return;
     }
@@ -156,7 +167,8 @@ fn one_input(
     }
     if changed.len() >= MANY_CELLS {
         let arrived = changed.iter().filter(|n| is_ok(&now, n) && !is_ok(&before, n)).count();
-        let text = format!("{} of {} cells ({arrived} of them arrived)", changed.len(), now.len().max(before.len()));
+        let text =
+            format!("{} of {} cells ({arrived} of them arrived)", changed.len(), now.len().max(before.len()));
         found.push(note(&new.stage, text));
         return;
     }
@@ -261,6 +273,9 @@ mod tests {
             .collect();
         let mut new = old.clone();
         new.inputs[0].cells.iter_mut().for_each(|c| c.status = CellStatus::Ok);
-        assert_eq!(texts(&new, &old, &|_| None), ["input `server` changed: 10 of 10 cells (10 of them arrived)"]);
+        assert_eq!(
+            texts(&new, &old, &|_| None),
+            ["input `server` changed: 10 of 10 cells (10 of them arrived)"]
+        );
     }
 }

@@ -231,7 +231,8 @@ mod tests {
         assert_eq!(bytes(&json!(-0.0)), [5, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes(&json!("é")), [6, 2, 0, 0, 0, 0, 0, 0, 0, 0xc3, 0xa9]);
         assert_eq!(bytes(&json!([true])), [7, 1, 0, 0, 0, 0, 0, 0, 0, 2]);
-        let expected = [8, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'a', 0, 1, 0, 0, 0, 0, 0, 0, 0, b'b', 1];
+        let expected =
+            [8, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'a', 0, 1, 0, 0, 0, 0, 0, 0, 0, b'b', 1];
         assert_eq!(bytes(&json!({"b": false, "a": null})), expected);
     }
 
@@ -239,7 +240,10 @@ mod tests {
     fn golden_value_digests_do_not_move() {
         // A change here changes every key of every user: raise ENCODING_VERSION with it.
         let value = json!({"requests": 16, "rate": 0.5, "prompts": ["a", "b"], "warmup": null});
-        assert_eq!(value_digest(&value).to_string(), "b3:28e91c112aca60f0c279afa95c8aed4d615b99a73041cf4d2bce124cf027da54");
+        assert_eq!(
+            value_digest(&value).to_string(),
+            "b3:28e91c112aca60f0c279afa95c8aed4d615b99a73041cf4d2bce124cf027da54"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod recipe;
 pub use difference::Difference;
 pub use encoding::{ENCODING_VERSION, value_digest};
 pub(crate) use encoding::{HeadParts, key_of};
-pub use recipe::{Recipe, RecipeCell, RecipeInput, StudyIdentity};
 #[cfg(test)]
 pub(crate) use recipe::tests::sample as tests_sample;
 pub(crate) use recipe::{InputList, facets_digest};
+pub use recipe::{Recipe, RecipeCell, RecipeInput, StudyIdentity};

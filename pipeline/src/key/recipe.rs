@@ -96,7 +96,13 @@ impl RecipeInput {
         let mut list = InputList::new(self.cells.len());
         for cell in &self.cells {
             let outputs = cell.outputs.iter().map(|(name, digest)| (name.as_str(), *digest));
-            list.push(&cell.coordinates, cell.status, cell.reason.as_deref(), cell.parameters.as_ref(), outputs);
+            list.push(
+                &cell.coordinates,
+                cell.status,
+                cell.reason.as_deref(),
+                cell.parameters.as_ref(),
+                outputs,
+            );
         }
         list.finish()
     }
@@ -182,7 +188,10 @@ pub(crate) mod tests {
     #[test]
     fn the_golden_key_does_not_move() {
         // A change here re-measures every study of every user: raise ENCODING_VERSION with it.
-        assert_eq!(sample().key().to_string(), "b3:7dcda260dba6398f098ff10635456952274dff558f971dcf748aca6cd3a41a0d");
+        assert_eq!(
+            sample().key().to_string(),
+            "b3:7dcda260dba6398f098ff10635456952274dff558f971dcf748aca6cd3a41a0d"
+        );
     }
 
     /// One change of one field each; together they name every field of a recipe.

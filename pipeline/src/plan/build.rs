@@ -101,9 +101,12 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
     let active = |c: &&PlannedCell| matches!(c.decision, Decision::Run { .. } | Decision::After { .. });
     let known: Vec<f64> = cells.iter().filter(active).filter_map(|c| c.estimate_s).collect();
     let without_estimate = cells.iter().filter(active).count() - known.len();
-    let complete = session.graph.nodes.iter().filter(|n| n.class != LockClass::Study).all(|n| {
-        (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some())
-    });
+    let complete = session
+        .graph
+        .nodes
+        .iter()
+        .filter(|n| n.class != LockClass::Study)
+        .all(|n| (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some()));
     Ok(Plan {
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
@@ -117,7 +120,11 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
     })
 }
 
-fn decision(session: &mut Session<'_>, cell: usize, reasons: &mut Reasons) -> Result<Decision, PipelineError> {
+fn decision(
+    session: &mut Session<'_>,
+    cell: usize,
+    reasons: &mut Reasons,
+) -> Result<Decision, PipelineError> {
     Ok(match &session.states[cell] {
         State::Settled(Outcome::Ok { record, .. }) => Decision::Cached { record: *record },
         State::Settled(Outcome::Not { status, reason, .. }) => {
@@ -158,7 +165,10 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     let mut several: Vec<_> = session.several.iter().collect();
     several.sort_unstable();
     for (cell, count) in several {
-        notes.push(format!("`{}` has {count} results under its key; the lock names the one in use", session.graph.name(*cell)));
+        notes.push(format!(
+            "`{}` has {count} results under its key; the lock names the one in use",
+            session.graph.name(*cell)
+        ));
     }
     notes
 }
@@ -192,7 +202,8 @@ impl Estimates {
         let known = match self.stages.entry(stage) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(empty) => {
-                let lines = session.store.history(&session.graph.experiment.name, &node.stage.name, None, HISTORY)?;
+                let lines =
+                    session.store.history(&session.graph.experiment.name, &node.stage.name, None, HISTORY)?;
                 let lines: Vec<_> = lines.into_iter().filter(|l| l.cacheable).collect();
                 let sum: f64 = lines.iter().map(|l| l.seconds).sum();
                 let mean = (!lines.is_empty()).then(|| sum / lines.len() as f64);

@@ -143,7 +143,9 @@ impl Reasons {
             let failed = record.filter(|r| r.status != CellStatus::Ok);
             return Ok(match failed {
                 Some(r) => Reason::Failed { status: r.status, reason: r.reason.unwrap_or_default() },
-                None if status != CellStatus::Ok => Reason::Failed { status, reason: "see its record".to_owned() },
+                None if status != CellStatus::Ok => {
+                    Reason::Failed { status, reason: "see its record".to_owned() }
+                }
                 None => Reason::ResultGone,
             });
         }

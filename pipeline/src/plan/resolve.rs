@@ -7,7 +7,9 @@ use artifacts::{ActionKey, Digest, Lookup};
 use super::session::{Forced, Outcome, Session, State};
 use crate::error::PipelineError;
 use crate::graph::Member;
-use crate::key::{HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of};
+use crate::key::{
+    HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of,
+};
 use crate::lock::LockClass;
 use crate::record::parse_outputs;
 use crate::stage::{CellStatus, Class, Json};
@@ -117,7 +119,9 @@ impl Session<'_> {
             for member in members {
                 let (text, status, reason) = match member {
                     Member::Cell(m) => match self.settled(source.first + m) {
-                        Some(Outcome::Not { status, reason, .. }) => (self.graph.name(source.first + m), *status, &**reason),
+                        Some(Outcome::Not { status, reason, .. }) => {
+                            (self.graph.name(source.first + m), *status, &**reason)
+                        }
                         _ => {
                             fine += 1;
                             continue;
@@ -136,7 +140,9 @@ impl Session<'_> {
                 Some((text, status, reason)) if count == 1 || node.stage.class != Class::Pure => {
                     return Some(format!("`{text}` is {}: {reason}", status.word()));
                 }
-                _ if fine == 0 && count == 0 => return Some(format!("no cell of `{name}` has its coordinates")),
+                _ if fine == 0 && count == 0 => {
+                    return Some(format!("no cell of `{name}` has its coordinates"));
+                }
                 _ if fine == 0 => return Some(format!("no cell of `{name}` is ok")),
                 _ => {}
             }

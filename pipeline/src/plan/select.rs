@@ -49,7 +49,8 @@ fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
     graph.nodes.iter().position(|n| n.stage.name == name).ok_or_else(|| {
         let names: Vec<&str> = graph.nodes.iter().map(|n| n.stage.name.as_str()).collect();
         let close = names.iter().find(|n| strsim::damerau_levenshtein(n, name) <= 2);
-        let hint = close.map_or_else(|| format!("there are: {}", names.join(", ")), |n| format!("did you mean `{n}`?"));
+        let hint = close
+            .map_or_else(|| format!("there are: {}", names.join(", ")), |n| format!("did you mean `{n}`?"));
         PipelineError::Selection(format!("no stage is named `{name}`; {hint}"))
     })
 }

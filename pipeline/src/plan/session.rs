@@ -299,7 +299,8 @@ impl<'a> Session<'a> {
             stages: Vec::new(),
         };
         for (number, node) in self.graph.nodes.iter().enumerate() {
-            let mut cells: Vec<LockCell> = Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
+            let mut cells: Vec<LockCell> =
+                Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
             for (i, text) in node.texts.iter().enumerate() {
                 if let Some(outcome) = self.settled(node.first + i) {
                     cells.push(lock_cell(text, outcome));

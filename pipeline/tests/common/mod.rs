@@ -1,18 +1,21 @@
 //! Synthetic experiments, and stage kinds that count what they do.
 
-#![allow(dead_code, reason = "several test binaries share this module, each uses a part")]
+#![allow(dead_code, unused_imports, reason = "several test binaries share this module, each uses a part")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use artifacts::{Scalar, Store};
 use pipeline::cell::{cell_text, coordinates_text};
+use pipeline::lease::LeaseFile;
+use pipeline::process::Spawner;
 use pipeline::{
-    Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job, Json, Lease, Library,
-    Media, Output, PlanOptions, Problem, Registry, RunOptions, RunSummary, Stage, StageKind,
+    Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job, Json, Lease,
+    Library, Media, Output, PlanOptions, Problem, Registry, RunOptions, RunSummary, Stage, StageKind,
 };
 use serde_json::json;
 
@@ -43,6 +46,8 @@ pub(crate) struct World {
     pub(crate) slow_ms: AtomicUsize,
     /// Whether measurements give the same bytes each time, so that runs can be compared.
     pub(crate) quiet: AtomicBool,
+    /// If set, servers start a real process through it.
+    pub(crate) spawner: Mutex<Option<Spawner>>,
     /// Set when a measurement of this cell starts.
     pub(crate) stop_at: Mutex<Option<(String, Arc<AtomicBool>)>>,
 }
@@ -83,7 +88,7 @@ struct Kind {
     run: fn(&World, &Job<'_>) -> Result<Done, Failure>,
 }
 
-struct Counted(Arc<AtomicUsize>, Json);
+struct Counted(Arc<AtomicUsize>, Json, Option<(Child, LeaseFile)>);
 
 impl Lease for Counted {
     fn live(&self) -> &Json {
@@ -94,6 +99,9 @@ impl Lease for Counted {
     }
     fn release(self: Box<Self>) -> Vec<Output> {
         self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some((mut child, _file)) = self.2 {
+            pipeline::process::stop(&mut child, Duration::ZERO).unwrap();
+        }
         vec![Output::text("log", Media::Text, "stopped")]
     }
 }
@@ -115,7 +123,11 @@ impl StageKind for Kind {
         Ok(settings.clone())
     }
     fn facets(&self, _: &Json) -> Result<BTreeMap<String, Json>, Failure> {
-        let facets = if self.class == Class::Measurement { self.world.facets.lock().unwrap().clone() } else { BTreeMap::new() };
+        let facets = if self.class == Class::Measurement {
+            self.world.facets.lock().unwrap().clone()
+        } else {
+            BTreeMap::new()
+        };
         Ok(facets)
     }
     fn sees_study(&self) -> bool {
@@ -136,9 +148,16 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
     descriptor["drift"] = world.drift.lock().unwrap().get(&name).cloned().unwrap_or(Json::Null);
     let alive = world.alive.fetch_add(1, Ordering::Relaxed) + 1;
     world.most_alive.fetch_max(alive, Ordering::Relaxed);
+    let process = world.spawner.lock().unwrap().as_ref().map(|spawner| {
+        let mut command = spawner.command("/bin/sleep");
+        command.arg("60");
+        let child = spawner.spawn(command).unwrap();
+        let file = job.leases.register(child.id()).unwrap();
+        (child, file)
+    });
     Ok(Done {
         outputs: vec![Output::json("server", &descriptor)],
-        lease: Some(Box::new(Counted(world.alive.clone(), json!({"url": name})))),
+        lease: Some(Box::new(Counted(world.alive.clone(), json!({"url": name}), process))),
         ..Done::default()
     })
 }
@@ -147,7 +166,8 @@ fn measure(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
     for input in job.inputs.iter().flat_map(|i| &i.cells) {
         assert!(input.live.is_some(), "what a measurement needs is alive");
     }
-    let noise = if world.quiet.load(Ordering::Relaxed) { 0 } else { world.noise.fetch_add(1, Ordering::Relaxed) };
+    let noise =
+        if world.quiet.load(Ordering::Relaxed) { 0 } else { world.noise.fetch_add(1, Ordering::Relaxed) };
     job.control.progress(1, Some(1), "requests");
     let text = format!("{} {} {noise}", coordinates_text(job.coordinates), job.parameters);
     std::fs::write(job.scratch.join("rows"), text).unwrap();
@@ -160,7 +180,12 @@ fn fold(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
     let mut text = String::new();
     for input in job.inputs {
         for cell in &input.cells {
-            text.push_str(&format!("{} {} {}", input.stage, coordinates_text(&cell.coordinates), cell.status.word()));
+            text.push_str(&format!(
+                "{} {} {}",
+                input.stage,
+                coordinates_text(&cell.coordinates),
+                cell.status.word()
+            ));
             for (name, artifact) in &cell.outputs {
                 let bytes = job.store.get(&artifact.digest).map_err(|e| Failure::failed(e.to_string()))?;
                 text.push_str(&format!(" {name}={}", String::from_utf8_lossy(&bytes)));
@@ -178,14 +203,21 @@ fn tell(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
     let study = job.study.expect("it sees the study");
     let mut text = format!("trail {}\n", study.trail);
     for line in &study.ledger {
-        text.push_str(&format!("{}[{}] {}\n", line.stage, coordinates_text(&line.coordinates), line.status.word()));
+        text.push_str(&format!(
+            "{}[{}] {}\n",
+            line.stage,
+            coordinates_text(&line.coordinates),
+            line.status.word()
+        ));
     }
     Ok(Done { outputs: vec![Output::text("report", Media::Markdown, text)], ..Done::default() })
 }
 
 /// Returns the kinds over a world.
 pub(crate) fn registry(world: &Arc<World>) -> Registry {
-    let kind = |name, class, run| -> Box<dyn StageKind> { Box::new(Kind { name, class, world: world.clone(), run }) };
+    let kind = |name, class, run| -> Box<dyn StageKind> {
+        Box::new(Kind { name, class, world: world.clone(), run })
+    };
     Registry {
         kinds: vec![
             kind("prepare", Class::Resource, serve),
@@ -256,8 +288,10 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
     let axis = |name: &str| axes.iter().position(|(n, _)| *n == name).unwrap();
     for spec in stages {
         let over: Vec<usize> = spec.over.iter().map(|a| axis(a)).collect();
-        let needs = spec.needs.iter().map(|n| built.stages.iter().position(|s| s.name == *n).unwrap()).collect();
-        let replicate = spec.replicate.iter().map(|r| spec.over.iter().position(|a| a == r).unwrap()).collect();
+        let needs =
+            spec.needs.iter().map(|n| built.stages.iter().position(|s| s.name == *n).unwrap()).collect();
+        let replicate =
+            spec.replicate.iter().map(|r| spec.over.iter().position(|a| a == r).unwrap()).collect();
         let (mut cells, mut excluded, mut sets): (Vec<Cell>, Vec<Excluded>, Vec<Json>) = Default::default();
         let mut known: std::collections::HashMap<String, u32> = Default::default();
         let total: usize = over.iter().map(|a| axes[*a].1.len()).product();
@@ -286,7 +320,13 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
             if set == next {
                 sets.push(parameters);
             }
-            cells.push(Cell { at: at.into(), parameters: set, timeout: None, retries: spec.retries, note: None });
+            cells.push(Cell {
+                at: at.into(),
+                parameters: set,
+                timeout: None,
+                retries: spec.retries,
+                note: None,
+            });
         }
         built.stages.push(Stage {
             name: spec.name.into(),
@@ -363,7 +403,11 @@ impl Bench {
     }
 
     /// Runs, and returns the summary and which cells executed.
-    pub(crate) fn run_with(&self, experiment: &Experiment, options: &RunOptions) -> (RunSummary, Vec<String>) {
+    pub(crate) fn run_with(
+        &self,
+        experiment: &Experiment,
+        options: &RunOptions,
+    ) -> (RunSummary, Vec<String>) {
         let registry = registry(&self.world);
         let listen = |event: &Event| self.events.lock().unwrap().push(event.clone());
         let summary = pipeline::run(experiment, &registry, &self.store, options, &listen).unwrap();

@@ -27,7 +27,11 @@ type Change = (&'static str, fn(&mut Experiment, &World), &'static [&'static str
 
 const CHANGES: &[Change] = &[
     ("nothing", |_, _| (), &[]),
-    ("key order of parameters", |e, _| e.stages[2].parameter_sets.iter_mut().for_each(|p| p.sort_all_objects()), &[]),
+    (
+        "key order of parameters",
+        |e, _| e.stages[2].parameter_sets.iter_mut().for_each(|p| p.sort_all_objects()),
+        &[],
+    ),
     (
         "a parameter of a measurement",
         |e, _| e.stages[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128),
@@ -38,13 +42,13 @@ const CHANGES: &[Change] = &[
         |e, _| e.stages[4].parameter_sets[0]["operator"] = json!("median"),
         &["results"],
     ),
-    ("a parameter of the report", |e, _| e.stages[5].parameter_sets[0]["template"] = json!("other"), &["report"]),
-    ("the spec", |e, _| e.spec["title"] = json!("another title"), &["report"]),
     (
-        "the seed",
-        |e, _| e.seed += 1,
-        &["checks", "ladder", "machine", "report", "results", "server"],
+        "a parameter of the report",
+        |e, _| e.stages[5].parameter_sets[0]["template"] = json!("other"),
+        &["report"],
     ),
+    ("the spec", |e, _| e.spec["title"] = json!("another title"), &["report"]),
+    ("the seed", |e, _| e.seed += 1, &["checks", "ladder", "machine", "report", "results", "server"]),
     (
         "a server's setting",
         |e, _| e.stages[1].parameter_sets[0]["engine"]["version"] = json!(2),
@@ -136,7 +140,8 @@ fn a_missing_cell_that_arrives_changes_the_fan_in() {
     let build = |excluded: bool| {
         let mut stages = study_stages();
         if excluded {
-            stages[2].exclude = vec![(vec![("clients", Scalar::Int(2)), ("rep", Scalar::Int(2))], "too slow")];
+            stages[2].exclude =
+                vec![(vec![("clients", Scalar::Int(2)), ("rep", Scalar::Int(2))], "too slow")];
         }
         experiment(&bench.file(), &study_axes(), &stages)
     };
@@ -160,7 +165,11 @@ fn the_plan_names_the_field_that_changed() {
     assert_eq!(reason.to_string(), "`workload.output_tokens` 64 → 128");
     assert_eq!((plan.total.run, plan.total.cached, plan.total.after), (4, 7, 4));
     assert!(plan.estimate_s.is_some());
-    assert!(plan.notes[0].starts_with("4 measured cells of `ladder` will be measured anew"), "{:?}", plan.notes);
+    assert!(
+        plan.notes[0].starts_with("4 measured cells of `ladder` will be measured anew"),
+        "{:?}",
+        plan.notes
+    );
     let after = plan.cells.iter().find(|c| c.stage == "results").unwrap();
     assert!(matches!(after.decision, Decision::After { .. }), "{after:?}");
 }
@@ -260,7 +269,8 @@ fn from_a_stage_on_everything_but_measurements_executes_again() {
 fn only_executes_what_is_named_and_what_it_needs() {
     let bench = Bench::new();
     let study = bench.study();
-    let only = PlanOptions { only: vec!["ladder[configuration=serial,rep=1]".into()], ..PlanOptions::default() };
+    let only =
+        PlanOptions { only: vec!["ladder[configuration=serial,rep=1]".into()], ..PlanOptions::default() };
     let (summary, ran) = bench.run_with(&study, &RunOptions { plan: only, ..RunOptions::default() });
     let expected = [
         "ladder[configuration=serial,clients=1,rep=1]",
