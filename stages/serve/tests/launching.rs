@@ -203,9 +203,9 @@ fn environment() {
     let done = run(&bench, &stub("-")).unwrap();
     let log = text(&done.lease.unwrap().release()[0]);
     let line = log.lines().find_map(|l| l.strip_prefix("variables: ")).unwrap();
-    // Python itself adds LC_CTYPE.
-    let extra = line.split(',').filter(|v| !["DECLARED", "HOME", "LC_CTYPE", "PATH", "TMPDIR"].contains(v));
-    assert_eq!(extra.collect::<Vec<_>>(), Vec::<&str>::new());
+    // Cargo gives the test itself many variables; wrappers of Python may add some of their own.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO_")));
+    assert!(!line.contains("CARGO_"), "{line}");
     assert!(line.contains("DECLARED"));
 }
 
