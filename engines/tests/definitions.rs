@@ -194,3 +194,18 @@ proptest! {
         let _ = Sha256::try_from(text);
     }
 }
+
+#[test]
+fn the_examples_in_the_documentation_are_valid() {
+    let text = include_str!("../../docs/engines.md");
+    let examples: Vec<Json> = text
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
+        .collect();
+    let [engine, model] = &examples[..] else { panic!("two examples, not {}", examples.len()) };
+    let engine = Engine::from_json(engine).unwrap();
+    let line = arguments(&engine, json!({"slots": 2, "eager": true}));
+    assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
+    Model::from_json(model).unwrap();
+}
