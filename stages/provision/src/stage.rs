@@ -147,7 +147,7 @@ impl StageKind for Provision {
             let taken = &choice.engine.name;
             warnings.push(format!("`{taken}` stands in for `{name}`: {}", sentence(missing)));
         }
-        let live = live(&choice, &parameters.model, prepared);
+        let live = live(&choice, &parameters.model, &prepared);
         let mut observations = observations.values;
         observations.insert("unavailable".to_owned(), json!(reasons));
         Ok(Done {
@@ -280,7 +280,7 @@ fn package(package: &engines::Package) -> Json {
     json!({"registry": package.registry, "name": package.name, "version": package.version, "files": files})
 }
 
-fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: Prepared) -> Json {
+fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json {
     json!({
         "engine": choice.engine.name,
         "model": model.name,

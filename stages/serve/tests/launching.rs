@@ -83,7 +83,7 @@ fn serve() -> Serve {
     Serve::through(std::env::current_exe().unwrap())
 }
 
-fn try_run(bench: &Bench, definition: &Json, settings: Json, control: &Control) -> Result<Done, Failure> {
+fn try_run(bench: &Bench, definition: &Json, settings: &Json, control: &Control) -> Result<Done, Failure> {
     let program = definition["launch"]["program"]["installed"].as_str().into_iter();
     let environment = json!({
         "engine": {"name": "stub", "version": "1.0", "definition": definition},
@@ -96,7 +96,7 @@ fn try_run(bench: &Bench, definition: &Json, settings: Json, control: &Control) 
 }
 
 fn run(bench: &Bench, definition: &Json) -> Result<Done, Failure> {
-    try_run(bench, definition, json!({}), &Control::quiet())
+    try_run(bench, definition, &json!({}), &Control::quiet())
 }
 
 fn group(done: &Done) -> u32 {
@@ -173,7 +173,7 @@ fn no_program() {
 
 fn wrong_setting() {
     let bench = Bench::new();
-    let failure = try_run(&bench, &stub("-"), json!({"slot": 2}), &Control::quiet()).err().unwrap();
+    let failure = try_run(&bench, &stub("-"), &json!({"slot": 2}), &Control::quiet()).err().unwrap();
     assert_eq!(failure.reason, "Stub cannot be started: the engine has no setting `slot`");
     assert_eq!(failure.hint.as_deref(), Some("did you mean `slots`?"));
     assert!(!bench.folder.path().join("scratch").exists(), "something was started");
@@ -190,11 +190,11 @@ fn port_taken() {
 fn interrupted() {
     let bench = Bench::new();
     let control = Control::new(Arc::new(AtomicBool::new(true)), None, Box::new(|_| ()));
-    let failure = try_run(&bench, &shell("sleep 3600"), json!({}), &control).err().unwrap();
+    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &control).err().unwrap();
     assert_eq!(failure.status, CellStatus::Interrupted);
     assert_eq!(bench.leases(), 0);
     let late = Control::new(Arc::default(), Some(Duration::ZERO), Box::new(|_| ()));
-    let failure = try_run(&bench, &shell("sleep 3600"), json!({}), &late).err().unwrap();
+    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &late).err().unwrap();
     assert_eq!((failure.status, failure.evidence.len()), (CellStatus::Timeout, 1));
 }
 
