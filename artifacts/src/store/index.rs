@@ -238,6 +238,8 @@ fn immediate<T>(
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(30))?;
+    // Without it SQLite prepares a statement anew whenever a bound value changes (`STAT4`).
+    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
