@@ -8,8 +8,14 @@ mod digest;
 mod key;
 mod store;
 mod table;
+mod table_writer;
 
 pub use digest::{Digest, DigestParseError};
 pub use key::ActionKey;
-pub use store::{Cached, Commit, HistoryLine, Lookup, Store, StoreError};
+pub use store::{
+    Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions, GcReport,
+    HistoryLine, Hold, Lookup, MAX_RECORD_BYTES, ReadRecord, RebuildReport, RecordView, Store, StoreError,
+    Subset, Tally,
+};
 pub use table::{Column, ColumnData, Scalar, Table, TableError};
+pub use table_writer::TableWriter;

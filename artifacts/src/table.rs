@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -173,6 +174,17 @@ impl Column {
         }
     }
 
+    /// Returns the column with its name, type, unit and meaning, and no rows.
+    pub(crate) fn without_values(&self) -> Self {
+        let data = match &self.data {
+            ColumnData::Int(_) => ColumnData::Int(Vec::new()),
+            ColumnData::Float(_) => ColumnData::Float(Vec::new()),
+            ColumnData::Text(_) => ColumnData::Text(Vec::new()),
+            ColumnData::Bool(_) => ColumnData::Bool(Vec::new()),
+        };
+        Self { name: self.name.clone(), unit: self.unit.clone(), description: self.description.clone(), data }
+    }
+
     fn field(&self) -> Field {
         let data_type = match &self.data {
             ColumnData::Int(_) => DataType::Int64,
@@ -205,7 +217,7 @@ impl Column {
 pub struct TableError(String);
 
 impl TableError {
-    fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
@@ -237,6 +249,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::new`].
+    #[expect(clippy::needless_pass_by_value, reason = "callers build the columns in place")]
     pub fn with_metadata(columns: Vec<Column>, metadata: &[(&str, &str)]) -> Result<Self, TableError> {
         let Some(first) = columns.first() else {
             return Err(TableError::new("a table needs at least one column"));
@@ -417,14 +430,12 @@ impl Table {
         let schema = builder.schema().clone();
         let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let reader = builder.with_batch_size(rows.max(1)).build().map_err(|e| wrong(&e))?;
-        let mut batches = Vec::new();
-        for batch in reader {
-            batches.push(batch.map_err(|e| wrong(&e))?);
-        }
-        let batch = match batches.len() {
-            0 => RecordBatch::new_empty(schema.clone()),
-            1 => batches.remove(0),
-            n => return Err(TableError::new(format!("expected one batch, the reader gave {n}"))),
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(&e))?;
+        // A batch may end with a row group, so there may be several. The schema is the
+        // batches' own: theirs lacks the table-wide notes.
+        let batch = match batches.first() {
+            None => RecordBatch::new_empty(schema.clone()),
+            Some(first) => concat_batches(&first.schema(), &batches).map_err(|e| wrong(&e))?,
         };
         // The reader keeps the file's own notes; rebuild with the stored schema so that a
         // table read back equals the table written.

@@ -15,6 +15,8 @@ pub enum StoreError {
     Missing(Digest),
     /// The object's bytes are not those its name says.
     Damaged(Digest, PathBuf),
+    /// The object is named as a record and is none.
+    NotARecord(Digest),
     /// There is no store at this path.
     NoStore(PathBuf),
     /// The index refused; it is derived data, so deleting it and rebuilding is always safe.
@@ -39,6 +41,9 @@ impl fmt::Display for StoreError {
             Self::Missing(digest) => write!(f, "object {digest} is not in the store"),
             Self::Damaged(digest, path) => {
                 write!(f, "object {digest} is damaged: the bytes of {} have another digest", path.display())
+            }
+            Self::NotARecord(digest) => {
+                write!(f, "object {digest} is named as a record, and cannot be read as one")
             }
             Self::NoStore(path) => {
                 write!(f, "{} holds no store: there is no `objects` folder in it", path.display())

@@ -3,15 +3,19 @@
 //! | table | columns | meaning |
 //! |---|---|---|
 //! | `objects` | digest, bytes | an object that is durable |
-//! | `actions` | key, seq, record, outputs | a cacheable result of an action key; the highest seq is the newest |
-//! | `history` | seq, experiment, stage, coordinates, key, record, status, cacheable, seconds | an executed cell, failed ones too |
+//! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
+//!
+//! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
+//! ten thousand lookups in a row read each page about once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::StoreError;
@@ -77,12 +81,10 @@ const VERSION: i64 = 1;
 
 const TABLES: &str = "
     CREATE TABLE objects(digest BLOB PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID, STRICT;
-    CREATE TABLE actions(key BLOB NOT NULL, seq INTEGER NOT NULL, record BLOB NOT NULL, outputs TEXT NOT NULL,
-        PRIMARY KEY(key, seq)) WITHOUT ROWID, STRICT;
-    CREATE INDEX actions_record ON actions(record);
-    CREATE TABLE history(seq INTEGER PRIMARY KEY, experiment TEXT NOT NULL, stage TEXT NOT NULL,
-        coordinates TEXT NOT NULL, key BLOB NOT NULL, record BLOB NOT NULL, status TEXT NOT NULL,
-        cacheable INTEGER NOT NULL, seconds REAL NOT NULL) STRICT;
+    CREATE TABLE history(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, record BLOB NOT NULL,
+        cacheable INTEGER NOT NULL, outputs TEXT NOT NULL, status TEXT NOT NULL, seconds REAL NOT NULL,
+        experiment TEXT NOT NULL, stage TEXT NOT NULL, coordinates TEXT NOT NULL) STRICT;
+    CREATE INDEX history_key ON history(key, cacheable);
     CREATE UNIQUE INDEX history_record ON history(record, experiment, stage, coordinates);
     CREATE INDEX history_stage ON history(experiment, stage);
     CREATE INDEX history_cell ON history(experiment, stage, coordinates);
@@ -101,6 +103,10 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("index.sqlite");
+        // One process at a time: SQLite does not wait for another that changes the journal mode.
+        let _turn = File::open(root)
+            .and_then(|folder| folder.lock().map(|()| folder))
+            .map_err(StoreError::io(root))?;
         let connection = connect(&path).map_err(|e| StoreError::Index(path.clone(), e))?;
         let mut index = Self { path, connection };
         if index.version()? == 0 {
@@ -119,15 +125,13 @@ impl Index {
         query.map_err(|e| self.error(e))
     }
 
-    /// Makes the tables, unless another process was faster.
+    /// Makes the tables.
     fn create(&mut self, complete: bool) -> Result<(), StoreError> {
+        self.connection.pragma_update(None, "journal_mode", "WAL").map_err(|e| self.error(e))?;
         self.transaction(|connection| {
-            if connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? == 0 {
-                connection.execute_batch(TABLES)?;
-                connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
-                connection.pragma_update(None, "user_version", VERSION)?;
-            }
-            Ok(())
+            connection.execute_batch(TABLES)?;
+            connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
+            connection.pragma_update(None, "user_version", VERSION)
         })
     }
 
@@ -158,13 +162,7 @@ impl Index {
     }
 
     pub(super) fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
-        let query = || {
-            let mut statement = self
-                .connection
-                .prepare_cached("SELECT record, outputs FROM actions WHERE key = ?1 ORDER BY seq DESC")?;
-            statement.query_map([key.0.as_bytes()], cached)?.collect::<rusqlite::Result<_>>()
-        };
-        query().map_err(|e| self.error(e))
+        all_newest_first(&self.connection, key).map_err(|e| self.error(e))
     }
 
     pub(super) fn history(
@@ -206,20 +204,75 @@ impl Index {
             return Ok(());
         }
         self.transaction(|connection| {
-            let mut object = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
-            for (digest, bytes) in objects {
-                let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
-                object.execute(params![digest.as_bytes(), bytes])?;
+            enter_objects(connection, objects)?;
+            commits.iter().try_for_each(|commit| enter(connection, commit, None))
+        })
+    }
+
+    /// Enters what a rebuild found, oldest record first, as older than all that is in the
+    /// index already; what is there stays.
+    pub(super) fn write_older(
+        &mut self,
+        objects: &BTreeMap<Digest, u64>,
+        commits: &[&Commit],
+    ) -> Result<(), StoreError> {
+        self.transaction(|connection| {
+            enter_objects(connection, objects)?;
+            let oldest: Option<i64> =
+                connection.query_row("SELECT min(seq) FROM history", [], |row| row.get(0))?;
+            let count = i64::try_from(commits.len()).unwrap_or(i64::MAX);
+            let first = oldest.map_or(1, |seq| seq.saturating_sub(count));
+            for (seq, commit) in (first..).zip(commits) {
+                enter(connection, commit, Some(seq))?;
             }
-            for commit in commits {
-                enter(connection, commit)?;
-            }
+            connection.execute("UPDATE state SET complete = 1", [])?;
             Ok(())
+        })
+    }
+
+    /// Returns whether the index knows every record: false after it was lost.
+    pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
+        let query = self.connection.query_row("SELECT complete FROM state", [], |row| row.get(0));
+        query.map_err(|e| self.error(e))
+    }
+
+    /// Returns every record of the history.
+    pub(super) fn records(&self) -> Result<BTreeSet<Digest>, StoreError> {
+        let query = || {
+            let mut statement = self.connection.prepare_cached("SELECT DISTINCT record FROM history")?;
+            statement.query_map([], |row| digest(row, 0))?.collect::<rusqlite::Result<_>>()
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Returns the records that name any of these objects as theirs.
+    pub(super) fn records_naming(&self, objects: &[Digest]) -> Result<BTreeSet<Digest>, StoreError> {
+        records_naming(&self.connection, objects).map_err(|e| self.error(e))
+    }
+
+    /// Removes every row that names one of these objects, or a record that does; returns the
+    /// number of records.
+    pub(super) fn forget(&mut self, objects: &[Digest]) -> Result<u64, StoreError> {
+        if objects.is_empty() {
+            return Ok(0);
+        }
+        self.transaction(|connection| {
+            let records = records_naming(connection, objects)?;
+            records.iter().try_for_each(|record| forget_record(connection, record))?;
+            for object in objects {
+                forget_record(connection, object)?;
+                let mut statement = connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
+                statement.execute([object.as_bytes()])?;
+            }
+            Ok(records.len() as u64)
         })
     }
 
     /// Removes the rows that name these records.
     pub(super) fn retire(&mut self, records: &[Digest]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Ok(());
+        }
         self.transaction(|connection| records.iter().try_for_each(|record| forget_record(connection, record)))
     }
 }
@@ -234,21 +287,28 @@ fn immediate<T>(
     Ok(value)
 }
 
-/// Opens a connection with the store's settings.
+/// Opens a connection with the store's settings; that of the journal is kept in the file.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(30))?;
-    // Without it SQLite prepares a statement anew whenever a bound value changes (`STAT4`).
-    connection.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // Else a cached statement is planned anew at each execution, in case the values of its
+    // parameters favour another index: five times the cost of the lookup itself.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
 }
 
 /// Returns the newest cacheable result of a key.
 pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Option<Cached>> {
-    let text = "SELECT record, outputs FROM actions WHERE key = ?1 ORDER BY seq DESC LIMIT 1";
+    let text =
+        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
     connection.prepare_cached(text)?.query_row([key.0.as_bytes()], cached).optional()
+}
+
+/// Returns all cacheable results of a key, newest first.
+pub(super) fn all_newest_first(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Vec<Cached>> {
+    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+    connection.prepare_cached(text)?.query_map([key.0.as_bytes()], cached)?.collect()
 }
 
 fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {
@@ -272,34 +332,44 @@ pub(super) fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
     row.get(column).map(Digest::from_bytes)
 }
 
-fn enter(connection: &Connection, commit: &Commit) -> rusqlite::Result<()> {
+fn records_naming(connection: &Connection, objects: &[Digest]) -> rusqlite::Result<BTreeSet<Digest>> {
+    let mut statement = connection.prepare_cached("SELECT record FROM uses WHERE object = ?1")?;
+    let mut records = BTreeSet::new();
+    for object in objects {
+        for record in statement.query_map([object.as_bytes()], |row| digest(row, 0))? {
+            records.insert(record?);
+        }
+    }
+    Ok(records)
+}
+
+fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
+    for (digest, bytes) in objects {
+        let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+        statement.execute(params![digest.as_bytes(), bytes])?;
+    }
+    Ok(())
+}
+
+/// Enters an executed cell, as the newest unless `seq` says otherwise.
+fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
     let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
-    let new = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO history(experiment, stage, coordinates, key, record, status, cacheable, seconds)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute(params![
-            commit.experiment,
-            commit.stage,
-            commit.coordinates,
-            key,
-            record,
-            commit.status,
-            commit.cacheable,
-            commit.seconds
-        ])?;
+    let text = "INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let new = connection.prepare_cached(text)?.execute(params![
+        seq,
+        key,
+        record,
+        commit.cacheable,
+        commit.outputs,
+        commit.status,
+        commit.seconds,
+        commit.experiment,
+        commit.stage,
+        commit.coordinates,
+    ])?;
     if new == 0 {
         return Ok(());
-    }
-    let seq = connection.last_insert_rowid();
-    if commit.cacheable {
-        connection.prepare_cached("INSERT INTO actions VALUES(?1, ?2, ?3, ?4)")?.execute(params![
-            key,
-            seq,
-            record,
-            commit.outputs
-        ])?;
     }
     let mut uses = connection.prepare_cached("INSERT OR IGNORE INTO uses VALUES(?1, ?2)")?;
     for object in commit.objects.iter().chain([&commit.record]) {
@@ -310,11 +380,7 @@ fn enter(connection: &Connection, commit: &Commit) -> rusqlite::Result<()> {
 
 /// Removes the rows that name a record.
 pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlite::Result<()> {
-    for text in [
-        "DELETE FROM actions WHERE record = ?1",
-        "DELETE FROM history WHERE record = ?1",
-        "DELETE FROM uses WHERE record = ?1",
-    ] {
+    for text in ["DELETE FROM history WHERE record = ?1", "DELETE FROM uses WHERE record = ?1"] {
         connection.prepare_cached(text)?.execute([record.as_bytes()])?;
     }
     Ok(())

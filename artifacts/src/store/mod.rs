@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Every sentence of this page is checked by `fsck`.
+//! Every sentence of the list below is checked by [`Store::fsck`].
 //!
 //! ```text
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes
@@ -33,19 +33,31 @@
 //!
 //! # The index
 //!
-//! Deleting `index.sqlite` loses nothing: a rebuild reads it back from the records
+//! Deleting `index.sqlite` loses nothing: [`Store::rebuild`] reads it back from the records
 //! among the objects. It is written with `journal_mode=WAL` and `synchronous=FULL`. The
 //! invariant above would also hold under `NORMAL` (which may lose the last transactions in a
 //! power loss, never reorder them), but a cell whose commit returned would then run again; the
 //! one extra sync is shared by all cells of the commit.
 
+mod audit;
 mod commit;
 mod error;
+mod fsck;
+mod gc;
+mod hold;
 mod index;
 mod lookup;
 mod objects;
+mod rebuild;
+mod record;
+mod walk;
 
 pub use error::StoreError;
+pub use fsck::{Finding, FindingKind, FsckMode, FsckOptions, FsckReport, Subset};
+pub use gc::{GcMode, GcOptions, GcReport, Tally};
+pub use hold::Hold;
 pub use index::{Cached, Commit, HistoryLine};
 pub use lookup::Lookup;
 pub use objects::Store;
+pub use rebuild::RebuildReport;
+pub use record::{MAX_RECORD_BYTES, ReadRecord, RecordView};

@@ -199,6 +199,14 @@ impl Store {
         lock(&self.index).history(experiment, stage, coordinates, limit)
     }
 
+    /// Returns every record the index names, failures included.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn records(&self) -> Result<Vec<Digest>, StoreError> {
+        Ok(lock(&self.index).records()?.into_iter().collect())
+    }
+
     /// Removes the rows that name a record, so that it is never a cache hit again. The
     /// record itself stays until `gc`.
     ///

@@ -4,7 +4,9 @@ use std::fs;
 
 use artifacts::{Cached, Digest, Store, StoreError};
 
-use crate::support::{cell, damage, key, new_store};
+use proptest::prelude::*;
+
+use crate::support::{cell, check, damage, key, new_store};
 
 #[test]
 fn what_is_put_is_got_back() {
@@ -135,5 +137,77 @@ fn a_truncated_object_that_was_never_committed_is_replaced_by_the_next_put() {
         assert!(matches!(store.get(&digest), Err(StoreError::Damaged(..))));
         store.put(b"renamed but never synced").unwrap();
         assert_eq!(store.get(&digest).unwrap(), b"renamed but never synced");
+    }
+}
+
+#[test]
+fn an_object_damaged_between_put_and_commit_is_refused_by_the_commit() {
+    let (_folder, store) = new_store();
+    let commit = cell(&store, "a", b"rows");
+    damage(&store.path(&commit.objects[0]), b"row");
+    let result = store.commit(std::slice::from_ref(&commit));
+    assert!(matches!(result, Err(StoreError::Damaged(d, _)) if d == commit.objects[0]));
+    assert_eq!(store.record_for(&key("a")).unwrap(), None);
+    // The cell runs again.
+    store.commit(&[cell(&store, "a", b"rows")]).unwrap();
+    assert!(store.record_for(&key("a")).unwrap().is_some());
+}
+
+#[test]
+fn a_session_of_lookups_sees_the_index_as_it_was_when_it_began_to_read() {
+    let (_folder, store) = new_store();
+    let lookup = store.lookup().unwrap();
+    assert_eq!(lookup.record_for(&key("a")).unwrap(), None);
+    store.commit(&[cell(&store, "a", b"rows")]).unwrap();
+    assert_eq!(lookup.record_for(&key("a")).unwrap(), None);
+    assert_eq!(store.lookup().unwrap().records_for(&key("a")).unwrap().len(), 1);
+    assert_eq!(store.records().unwrap().len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_bytes_are_kept_under_their_digest_however_they_come_in(bytes in proptest::collection::vec(any::<u8>(), 0..5000)) {
+        let (folder, store) = new_store();
+        let source = folder.path().join("source");
+        fs::write(&source, &bytes).unwrap();
+        let digest = store.put(&bytes).unwrap();
+        prop_assert_eq!(digest, Digest::of(&bytes));
+        prop_assert_eq!(store.put_file(&source).unwrap(), digest);
+        prop_assert_eq!(store.get(&digest).unwrap(), bytes);
+        prop_assert_eq!(check(&store).objects, 1);
+    }
+
+    /// The index against a list: commits, repeats and retirements in any order.
+    #[test]
+    fn the_index_answers_as_a_list_of_commits_would(
+        steps in proptest::collection::vec((0..4_u8, 0..4_u8, 0..6_u8), 1..40),
+    ) {
+        let (_folder, store) = new_store();
+        let mut list: Vec<(String, Digest)> = Vec::new();
+        for (name, output, action) in steps {
+            let name = name.to_string();
+            let commit = cell(&store, &name, &[output]);
+            if action == 0 {
+                store.retire(&commit.record).unwrap();
+                list.retain(|(_, record)| *record != commit.record);
+            } else {
+                store.commit(std::slice::from_ref(&commit)).unwrap();
+                if !list.iter().any(|(_, record)| *record == commit.record) {
+                    list.push((name, commit.record));
+                }
+            }
+        }
+        for name in (0..4).map(|i: u8| i.to_string()) {
+            let expected: Vec<Digest> =
+                list.iter().rev().filter(|(n, _)| *n == name).map(|(_, record)| *record).collect();
+            let found: Vec<Digest> =
+                store.records_for(&key(&name)).unwrap().into_iter().map(|c| c.record).collect();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(store.record_for(&key(&name)).unwrap().map(|c| c.record), expected.first().copied());
+            let lines = store.history("quickstart", "ladder", Some(&format!("cell={name}")), 99).unwrap();
+            prop_assert_eq!(lines.into_iter().map(|l| l.record).collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -1,8 +1,12 @@
-//! What the store's tests share.
+//! What the store's tests share: a store in a folder, cells, and a tiny record format.
 
 use std::path::Path;
+use std::time::Duration;
 
-use artifacts::{ActionKey, Commit, Digest, Store};
+use artifacts::{
+    ActionKey, Commit, Digest, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions, RecordView,
+    Store,
+};
 use tempfile::TempDir;
 
 /// Opens a new store in a folder that goes with it.
@@ -16,27 +20,84 @@ pub(crate) fn key(name: &str) -> ActionKey {
     ActionKey(Digest::of(name.as_bytes()))
 }
 
-/// Puts an output and a record naming it (a line `record`, then a digest a line), and
-/// returns the commit of the cell `name`.
+/// Puts an output and a record of the cell `name` without inputs; returns its commit.
 pub(crate) fn cell(store: &Store, name: &str, output: &[u8]) -> Commit {
+    cell_from(store, name, output, &[])
+}
+
+/// Puts an output and a record of the cell `name`, made from the outputs of other cells. The
+/// record is text: `record NAME`, `output DIGEST`, and for each input `input RECORD DIGEST`.
+pub(crate) fn cell_from(store: &Store, name: &str, output: &[u8], inputs: &[&Commit]) -> Commit {
     let output = store.put(output).unwrap();
-    let record = store.put(format!("record {name}\n{output}\n").as_bytes()).unwrap();
-    Commit {
+    let mut text = format!("record {name}\noutput {output}\n");
+    for input in inputs {
+        text.push_str(&format!("input {} {}\n", input.record, input.objects[0]));
+    }
+    let record = store.put(text.as_bytes()).unwrap();
+    read_record(&record, text.as_bytes()).unwrap().commit
+}
+
+/// Reads the records that [`cell_from`] writes. The cell `a@7` has the key of `a` and
+/// finished at 7; others finished at 0.
+pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
+    let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+    let name = lines.next()?.strip_prefix("record ")?;
+    let output: Digest = lines.next()?.strip_prefix("output ")?.parse().ok()?;
+    let (keyed, finished) = name.split_once('@').unwrap_or((name, "0"));
+    let (mut inputs, mut input_records) = (Vec::new(), Vec::new());
+    for line in lines {
+        let (record, object) = line.strip_prefix("input ")?.split_once(' ')?;
+        input_records.push(record.parse().ok()?);
+        inputs.push(object.parse().ok()?);
+    }
+    let commit = Commit {
         experiment: "quickstart".to_owned(),
         stage: "ladder".to_owned(),
         coordinates: format!("cell={name}"),
-        key: key(name),
-        record,
-        objects: vec![output, record],
+        key: key(keyed),
+        record: *record,
+        objects: vec![output, *record],
         status: "ok".to_owned(),
         cacheable: true,
         seconds: 1.5,
         outputs: format!("{{\"requests\":\"{output}\"}}"),
-    }
+    };
+    Some(RecordView { commit, finished: finished.parse().ok()?, inputs, input_records })
 }
 
-/// Makes a file of the store writable and gives it other bytes, as a disk fault would.
+/// Replaces a file by other bytes, as a disk fault or a crash would.
 pub(crate) fn damage(path: &Path, bytes: &[u8]) {
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, bytes).unwrap();
+}
+
+pub(crate) fn check(store: &Store) -> FsckReport {
+    store.fsck(&FsckOptions::default(), read_record).unwrap()
+}
+
+pub(crate) fn repair(store: &Store) -> FsckReport {
+    store.fsck(&FsckOptions { mode: FsckMode::Repair, subset: None }, read_record).unwrap()
+}
+
+/// Returns the kinds of what a check finds, sorted.
+pub(crate) fn kinds(report: &FsckReport) -> Vec<FindingKind> {
+    let mut kinds: Vec<_> = report.findings.iter().map(|f| f.kind).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// A collection that spares nothing for being young.
+pub(crate) fn no_grace(mode: GcMode) -> GcOptions {
+    GcOptions { mode, grace: Duration::ZERO, patience: Duration::from_millis(50) }
+}
+
+/// Makes every object look as if put an hour ago.
+pub(crate) fn age(store: &Store) {
+    let past = std::time::SystemTime::now() - Duration::from_secs(3600);
+    for folder in std::fs::read_dir(store.root().join("objects")).unwrap() {
+        for object in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+            let file = std::fs::File::open(object.unwrap().path()).unwrap();
+            file.set_modified(past).unwrap();
+        }
+    }
 }

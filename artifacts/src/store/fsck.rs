@@ -1,0 +1,316 @@
+//! Checking every sentence of the layout, and repairing what can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+
+use super::gc::remove;
+use super::objects::{hash_file, lock, size_of};
+use super::walk::{Found, metadata_of};
+use super::{ReadRecord, Store, StoreError};
+use crate::Digest;
+
+/// Whether to repair or only to report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FsckMode {
+    /// Change nothing.
+    #[default]
+    Check,
+    /// Move damaged objects and strangers to `quarantine` and remove the index rows that rest
+    /// on what is not there, so that the next run computes it again.
+    Repair,
+}
+
+/// A part of the objects: those whose first eight digest bytes, as a big-endian number, leave
+/// the remainder `part - 1` when divided by `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subset {
+    part: u64,
+    of: u64,
+}
+
+impl Subset {
+    /// Makes the subset `part`/`of`, counted from 1; `None` unless `1 ≤ part ≤ of`.
+    pub fn new(part: u64, of: u64) -> Option<Self> {
+        (1..=of).contains(&part).then_some(Self { part, of })
+    }
+
+    fn holds(self, digest: &Digest) -> bool {
+        let first = digest.as_bytes().first_chunk::<8>().expect("a digest has 32 bytes");
+        u64::from_be_bytes(*first) % self.of == self.part - 1
+    }
+}
+
+/// How to check.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FsckOptions {
+    /// Whether to repair.
+    pub mode: FsckMode,
+    /// Hash and read only these objects; the rest of the layout is checked in full.
+    pub subset: Option<Subset>,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// An object's bytes do not have the digest that its name says.
+    Damaged,
+    /// Something under `objects` that is no object.
+    Stranger,
+    /// A file in `tmp` older than a day.
+    Leftover,
+    /// The index itself is inconsistent.
+    BrokenIndex,
+    /// The index names an object that is not there.
+    Missing,
+    /// The index has another size for an object than its file.
+    WrongSize,
+    /// The index has a row that the record it names does not bear out.
+    Forged,
+    /// The index names an object as a record and it is none.
+    NotARecord,
+    /// A record refers to an object that is not there.
+    Dangling,
+}
+
+impl FindingKind {
+    /// Returns what to do about it when it was not repaired.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Damaged | Self::Missing | Self::WrongSize | Self::Forged | Self::NotARecord => {
+                "repair, then run the experiment again: only what rested on it is executed"
+            }
+            Self::Stranger => "repair moves it to quarantine, or move it away yourself",
+            Self::Leftover => "repair or gc removes it",
+            Self::BrokenIndex => "delete index.sqlite: it is derived data and is rebuilt",
+            Self::Dangling => "bring the object back from another copy of the store, or repair and run again",
+        }
+    }
+}
+
+/// One thing that is wrong, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: FindingKind,
+    /// The object concerned.
+    pub object: Option<Digest>,
+    /// The record that names or refers to the object, if that is how it was found.
+    pub record: Option<Digest>,
+    /// The file concerned.
+    pub path: PathBuf,
+    /// The particulars, in a few words.
+    pub detail: String,
+    /// Whether it was repaired.
+    pub repaired: bool,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.detail)?;
+        if self.repaired { f.write_str(" (repaired)") } else { write!(f, "; {}", self.kind.remedy()) }
+    }
+}
+
+/// What a check looked at and what it found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FsckReport {
+    /// Objects there are.
+    pub objects: u64,
+    /// Objects hashed.
+    pub hashed: u64,
+    /// Bytes hashed.
+    pub bytes: u64,
+    /// Records read.
+    pub records: u64,
+    /// What is wrong, in the order of the layout; empty if nothing is.
+    pub findings: Vec<Finding>,
+}
+
+impl Store {
+    /// Checks every sentence of the store's layout (see the store's module page): hashes every
+    /// object on all cores, compares the index with the files and with the records, and follows
+    /// every reference.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses. What is wrong with the store is a finding.
+    pub fn fsck(&self, options: &FsckOptions, read: impl ReadRecord) -> Result<FsckReport, StoreError> {
+        let (objects, strangers) = self.walk()?;
+        let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
+        for path in strangers {
+            report.find(FindingKind::Stranger, None, path, "no object has such a place".to_owned());
+        }
+        for path in self.leftovers()? {
+            report.find(FindingKind::Leftover, None, path, "left by a process that died".to_owned());
+        }
+        let chosen: Vec<&Found> =
+            objects.iter().filter(|f| options.subset.is_none_or(|s| s.holds(&f.digest))).collect();
+        let damaged = self.hash_all(&chosen, &mut report)?;
+        self.check_index(&mut report)?;
+        let records: BTreeSet<Digest> = lock(&self.index)
+            .records()?
+            .into_iter()
+            .filter(|r| options.subset.is_none_or(|s| s.holds(r)) && !damaged.contains(r))
+            .collect();
+        self.check_records(&records, &damaged, &read, &mut report)?;
+        if options.mode == FsckMode::Repair {
+            self.repair(&mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Hashes objects and returns the damaged ones.
+    fn hash_all(&self, objects: &[&Found], report: &mut FsckReport) -> Result<BTreeSet<Digest>, StoreError> {
+        let hashed: Vec<Option<(Digest, u64)>> = objects
+            .par_iter()
+            .map(|found| match hash_file(&found.path) {
+                Ok(hashed) => Ok(Some(hashed)),
+                // Removed by `gc` since the walk.
+                Err(_) if matches!(metadata_of(&found.path), Ok(None)) => Ok(None),
+                Err(error) => Err(error),
+            })
+            .collect::<Result<_, StoreError>>()?;
+        let mut damaged = BTreeSet::new();
+        for (found, (digest, bytes)) in objects.iter().zip(hashed).filter_map(|(f, h)| Some((f, h?))) {
+            report.hashed += 1;
+            report.bytes += bytes;
+            if digest != found.digest {
+                damaged.insert(found.digest);
+                let detail = format!("its {bytes} bytes have the digest {}", digest.short());
+                report.find(FindingKind::Damaged, Some(found.digest), found.path.clone(), detail);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Compares the rows of the index with the files.
+    fn check_index(&self, report: &mut FsckReport) -> Result<(), StoreError> {
+        let index = lock(&self.index);
+        for line in index.inconsistencies()? {
+            report.find(FindingKind::BrokenIndex, None, index.path.clone(), line);
+        }
+        let mut wrong = BTreeMap::new();
+        for (digest, bytes) in index.objects()? {
+            match size_of(&self.path(&digest))? {
+                Some(size) if Some(size) == bytes => {}
+                Some(size) => {
+                    let detail = format!("the index has a size of {}, the file {size}", bytes.unwrap_or(0));
+                    wrong.insert(digest, (FindingKind::WrongSize, detail));
+                }
+                // A row that has gone meanwhile was removed by `gc`, before the file.
+                None if index.size_of(&digest)?.is_some() => {
+                    wrong.insert(digest, (FindingKind::Missing, "the index calls it durable".to_owned()));
+                }
+                None => {}
+            }
+        }
+        for digest in index.named()? {
+            if !wrong.contains_key(&digest) && !self.contains(&digest) && index.names(&digest)? {
+                wrong.insert(digest, (FindingKind::Missing, "the index names it".to_owned()));
+            }
+        }
+        for (digest, (kind, detail)) in wrong {
+            report.find(kind, Some(digest), self.path(&digest), detail);
+        }
+        Ok(())
+    }
+
+    /// Reads the records that the index names: are its rows borne out, is what they refer to there?
+    fn check_records(
+        &self,
+        records: &BTreeSet<Digest>,
+        damaged: &BTreeSet<Digest>,
+        read: &impl ReadRecord,
+        report: &mut FsckReport,
+    ) -> Result<(), StoreError> {
+        let mut known: BTreeMap<Digest, bool> = damaged.iter().map(|d| (*d, false)).collect();
+        for record in records {
+            let bytes = match self.get(record) {
+                Ok(bytes) => bytes,
+                // Missing ones are findings already; damaged ones may lie outside the subset.
+                Err(StoreError::Missing(_) | StoreError::Damaged(..)) => continue,
+                Err(error) => return Err(error),
+            };
+            report.records += 1;
+            let Some(view) = read(record, &bytes) else {
+                let detail = "the index names it as a record, and it is none".to_owned();
+                report.find(FindingKind::NotARecord, Some(*record), self.path(record), detail);
+                report.name_record(*record);
+                continue;
+            };
+            if let Some(detail) = lock(&self.index).forgery(&view.commit)? {
+                report.find(FindingKind::Forged, Some(*record), self.path(record), detail);
+                report.name_record(*record);
+            }
+            let references: BTreeSet<&Digest> = view.references().collect();
+            for digest in references {
+                if !*known.entry(*digest).or_insert_with(|| self.contains(digest)) {
+                    let detail = format!("the record {} refers to it", record.short());
+                    report.find(FindingKind::Dangling, Some(*digest), self.path(digest), detail);
+                    report.name_record(*record);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves aside what is no object, and removes the rows that rest on what is not there.
+    fn repair(&self, report: &mut FsckReport) -> Result<(), StoreError> {
+        let (mut gone, mut records) = (Vec::new(), Vec::new());
+        for finding in &mut report.findings {
+            finding.repaired = true;
+            match finding.kind {
+                FindingKind::Damaged | FindingKind::Stranger => self.quarantine(&finding.path)?,
+                FindingKind::Leftover => remove_any(&finding.path)?,
+                FindingKind::BrokenIndex => finding.repaired = false,
+                FindingKind::Missing | FindingKind::WrongSize => {}
+                FindingKind::Forged | FindingKind::NotARecord | FindingKind::Dangling => {
+                    records.extend(finding.record);
+                }
+            }
+            if matches!(finding.kind, FindingKind::Damaged | FindingKind::Missing | FindingKind::WrongSize) {
+                gone.extend(finding.object);
+            }
+        }
+        let mut index = lock(&self.index);
+        index.forget(&gone)?;
+        index.retire(&records)
+    }
+
+    fn quarantine(&self, path: &Path) -> Result<(), StoreError> {
+        let folder = self.root.join("quarantine");
+        fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        let inside = path.strip_prefix(self.root.join("objects")).unwrap_or(path);
+        let name = inside.to_string_lossy().replace('/', "-");
+        // A name per occurrence: an object may be damaged twice.
+        let target = (0_u32..)
+            .map(|n| folder.join(format!("{name}.{n}")))
+            .find(|target| fs::symlink_metadata(target).is_err())
+            .expect("there are more names than files");
+        fs::rename(path, &target).map_err(StoreError::io(path))
+    }
+}
+
+impl FsckReport {
+    fn find(&mut self, kind: FindingKind, object: Option<Digest>, path: PathBuf, detail: String) {
+        self.findings.push(Finding { kind, object, record: None, path, detail, repaired: false });
+    }
+
+    /// Adds the record to the finding made last.
+    fn name_record(&mut self, record: Digest) {
+        if let Some(last) = self.findings.last_mut() {
+            last.record = Some(record);
+        }
+    }
+}
+
+/// Removes a file or a folder with what is in it.
+fn remove_any(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return fs::remove_dir_all(path).map_err(StoreError::io(path));
+    }
+    remove(path)
+}

@@ -1,0 +1,214 @@
+//! Removing what nothing needs: mark from the roots, sweep the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use super::hold::lock_file;
+use super::objects::lock;
+use super::walk::{Found, metadata_of};
+use super::{ReadRecord, Store, StoreError};
+use crate::Digest;
+
+/// Whether to remove or only to say what would be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GcMode {
+    /// Change nothing.
+    DryRun,
+    /// Remove.
+    Sweep,
+}
+
+/// How to collect.
+#[derive(Clone, Copy, Debug)]
+pub struct GcOptions {
+    /// Whether to remove.
+    pub mode: GcMode,
+    /// Objects put or used again within this time are kept, with what they refer to.
+    pub grace: Duration,
+    /// How long to wait for runs that are planning.
+    pub patience: Duration,
+}
+
+impl Default for GcOptions {
+    /// A sweep with a grace of a day and a patience of a minute.
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 60 * 60);
+        Self { mode: GcMode::Sweep, grace: day, patience: Duration::from_secs(60) }
+    }
+}
+
+/// A number of objects and their size together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub objects: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// What was (or, in a dry run, would be) kept and removed. Every object is in one tally.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GcReport {
+    /// Reached from the roots, from live runs or from young records.
+    pub reached: Tally,
+    /// Reached from nowhere, but young, or used again during the sweep.
+    pub young: Tally,
+    /// Removed.
+    pub removed: Tally,
+    /// Files left over in `tmp` from processes that died.
+    pub leftovers: u64,
+    /// Records whose rows left the index.
+    pub retired: u64,
+    /// What roots and records refer to and the store does not have.
+    pub missing: Vec<Digest>,
+}
+
+impl Store {
+    /// Removes every object that cannot be reached from `roots` (records, usually those the
+    /// locks name), from what live runs hold, or from young records; the index rows naming
+    /// it go first.
+    ///
+    /// # Errors
+    /// If a record on the way is damaged or is none: then nothing is removed, since what it
+    /// refers to is unknown. If a run plans for longer than the patience. If the file system
+    /// or the index refuses.
+    pub fn gc(
+        &self,
+        roots: &[Digest],
+        options: &GcOptions,
+        read: impl ReadRecord,
+    ) -> Result<GcReport, StoreError> {
+        let began = SystemTime::now();
+        let (objects, _) = self.walk()?;
+        let sizes: BTreeMap<Digest, u64> = objects.iter().map(|f| (f.digest, f.bytes)).collect();
+        // Most of the marking is done before anybody has to wait for it.
+        let mut marks = Marks::default();
+        self.mark(roots, &sizes, &read, &mut marks)?;
+
+        let alone = lock_file(&self.root.join("gc.lock"), fs::File::try_lock, options.patience)?;
+        let (held, oldest_run) = self.read_holds()?;
+        let cutoff = began.checked_sub(options.grace).unwrap_or(SystemTime::UNIX_EPOCH);
+        let cutoff = oldest_run.map_or(cutoff, |run| cutoff.min(run));
+        self.mark(&held, &sizes, &read, &mut marks)?;
+        let records = lock(&self.index).records()?;
+        let young: Vec<Digest> = objects
+            .iter()
+            .filter(|f| f.modified >= cutoff && records.contains(&f.digest))
+            .map(|f| f.digest)
+            .collect();
+        self.mark(&young, &sizes, &read, &mut marks)?;
+
+        let mut report = GcReport { missing: marks.missing.into_iter().collect(), ..GcReport::default() };
+        let mut victims = Vec::new();
+        for found in &objects {
+            if marks.reached.contains(&found.digest) {
+                report.reached.add(found.bytes);
+            } else if found.modified >= cutoff {
+                report.young.add(found.bytes);
+            } else {
+                victims.push(found);
+            }
+        }
+        let digests: Vec<Digest> = victims.iter().map(|f| f.digest).collect();
+        report.retired = match options.mode {
+            GcMode::DryRun => lock(&self.index).records_naming(&digests)?.len() as u64,
+            GcMode::Sweep => lock(&self.index).forget(&digests)?,
+        };
+        drop(alone);
+
+        let leftovers = self.leftovers()?;
+        report.leftovers = leftovers.len() as u64;
+        if options.mode == GcMode::DryRun {
+            victims.iter().for_each(|f| report.removed.add(f.bytes));
+            return Ok(report);
+        }
+        for path in leftovers {
+            remove(&path)?;
+        }
+        for found in victims {
+            if self.sweep(found)? {
+                report.removed.add(found.bytes);
+            } else {
+                report.young.add(found.bytes);
+            }
+        }
+        Ok(report)
+    }
+
+    /// Follows records; what is not a record is reached and not read.
+    fn mark(
+        &self,
+        records: &[Digest],
+        sizes: &BTreeMap<Digest, u64>,
+        read: &impl ReadRecord,
+        marks: &mut Marks,
+    ) -> Result<(), StoreError> {
+        let mut open = records.to_vec();
+        while let Some(record) = open.pop() {
+            if !marks.followed.insert(record) {
+                continue;
+            }
+            marks.reached.insert(record);
+            // An object put since the walk is no victim, but what it refers to may be.
+            if !sizes.contains_key(&record) && !self.contains(&record) {
+                marks.missing.insert(record);
+                continue;
+            }
+            let bytes = self.get(&record)?;
+            let view = read(&record, &bytes).ok_or(StoreError::NotARecord(record))?;
+            for object in view.references() {
+                marks.reached.insert(*object);
+                if !sizes.contains_key(object) && !self.contains(object) {
+                    marks.missing.insert(*object);
+                }
+            }
+            open.extend(view.input_records);
+        }
+        Ok(())
+    }
+
+    /// Removes an object unless somebody put it again since the walk: moved aside first, so
+    /// that a `put` either touches it before (and it returns) or writes it anew.
+    fn sweep(&self, found: &Found) -> Result<bool, StoreError> {
+        let aside = self.root.join("tmp").join(format!("gc-{}-{}", std::process::id(), found.digest.hex()));
+        match fs::rename(&found.path, &aside) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(e) => return Err(StoreError::Io(found.path.clone(), e)),
+        }
+        let modified = match metadata_of(&aside)? {
+            Some(metadata) => metadata.modified().map_err(StoreError::io(&aside))?,
+            None => return Ok(true),
+        };
+        if modified != found.modified {
+            fs::rename(&aside, &found.path).map_err(StoreError::io(&found.path))?;
+            return Ok(false);
+        }
+        remove(&aside)?;
+        Ok(true)
+    }
+}
+
+#[derive(Default)]
+struct Marks {
+    followed: BTreeSet<Digest>,
+    reached: BTreeSet<Digest>,
+    missing: BTreeSet<Digest>,
+}
+
+/// Removes a file that may be gone already.
+pub(super) fn remove(path: &std::path::Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::Io(path.to_owned(), e)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,130 @@
+//! Holds: what live runs need, so that `gc` leaves it alone without stopping anybody.
+//!
+//! A run plans (looks up keys) under a shared lock on `gc.lock`, writes the records its plan
+//! rests on to a locked file of its own in `holds`, and lets the lock go. `gc` takes the lock
+//! alone only while it reads the holds, marks and removes rows from the index; files are
+//! removed after that, when no plan can find them any more. So runs and sweeps go on side by
+//! side, however long they last. The kernel drops both locks when a process dies.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::walk::list;
+use super::{Store, StoreError};
+use crate::Digest;
+
+/// Before the second since the epoch at which the run began; digests follow, one a line.
+const SINCE: &str = "since ";
+
+/// How long planning waits for a `gc` that marks.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A live run's claim on what it uses; ends when dropped, or with the process.
+#[derive(Debug)]
+pub struct Hold {
+    root: PathBuf,
+    file: tempfile::NamedTempFile,
+    planning: Option<File>,
+}
+
+impl Store {
+    /// Begins a run: from here to [`Hold::keep`] `gc` waits, and whatever is put from here on
+    /// until the hold is dropped is left alone.
+    ///
+    /// # Errors
+    /// If a `gc` marks for longer than a minute, or the file system refuses.
+    pub fn hold(&self) -> Result<Hold, StoreError> {
+        let folder = self.root.join("holds");
+        fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        let planning = lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?;
+        // A second earlier, since file systems stamp files with a coarser clock.
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() - 1;
+        let mut file =
+            tempfile::Builder::new().prefix("run-").tempfile_in(&folder).map_err(StoreError::io(&folder))?;
+        file.as_file().lock().map_err(StoreError::io(file.path()))?;
+        writeln!(file, "{SINCE}{began}").map_err(StoreError::io(file.path()))?;
+        Ok(Hold { root: self.root.clone(), file, planning: Some(planning) })
+    }
+
+    /// Returns what live runs hold and when the oldest of them began. Removes what dead runs
+    /// left behind. The caller has `gc.lock` alone, so no run is planning.
+    pub(super) fn read_holds(&self) -> Result<(Vec<Digest>, Option<SystemTime>), StoreError> {
+        let (mut held, mut since) = (Vec::new(), None::<SystemTime>);
+        for path in list(&self.root.join("holds"))? {
+            // Gone since it was listed: its run has ended.
+            let Some(file) = open_if_there(&path)? else { continue };
+            match file.try_lock() {
+                Ok(()) => fs::remove_file(&path).map_err(StoreError::io(&path))?,
+                Err(TryLockError::Error(e)) => return Err(StoreError::Io(path, e)),
+                Err(TryLockError::WouldBlock) => {
+                    let text = fs::read_to_string(&path).map_err(StoreError::io(&path))?;
+                    held.extend(text.lines().filter_map(|line| line.parse::<Digest>().ok()));
+                    let began = text.lines().find_map(|line| line.strip_prefix(SINCE)?.parse().ok());
+                    let began = UNIX_EPOCH + Duration::from_secs(began.unwrap_or(0));
+                    since = Some(since.map_or(began, |earlier| earlier.min(began)));
+                }
+            }
+        }
+        Ok((held, since))
+    }
+}
+
+impl Hold {
+    /// Plans again in the middle of a run: `gc` waits until the next [`Hold::keep`].
+    ///
+    /// # Errors
+    /// If a `gc` marks for longer than a minute.
+    pub fn plan_again(&mut self) -> Result<(), StoreError> {
+        if self.planning.is_none() {
+            self.planning = Some(lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?);
+        }
+        Ok(())
+    }
+
+    /// Ends planning: these records and all they refer to stay until the hold is dropped, in
+    /// addition to those kept before.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn keep(&mut self, records: &[Digest]) -> Result<(), StoreError> {
+        let mut text = String::new();
+        for record in records {
+            text.push_str(&format!("{record}\n"));
+        }
+        self.file.write_all(text.as_bytes()).map_err(StoreError::io(self.file.path()))?;
+        self.planning = None;
+        Ok(())
+    }
+}
+
+fn open_if_there(path: &Path) -> Result<Option<File>, StoreError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::Io(path.to_owned(), e)),
+    }
+}
+
+/// Opens and locks a file, trying again until `patience` is over.
+pub(super) fn lock_file(
+    path: &Path,
+    attempt: fn(&File) -> Result<(), TryLockError>,
+    patience: Duration,
+) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).open(path).map_err(StoreError::io(path))?;
+    let began = Instant::now();
+    loop {
+        match attempt(&file) {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(e)) => return Err(StoreError::Io(path.to_owned(), e)),
+            Err(TryLockError::WouldBlock) if began.elapsed() >= patience => {
+                return Err(StoreError::Busy(path.to_owned()));
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The index, read back from the objects.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::objects::{hash_file, lock};
+use super::{MAX_RECORD_BYTES, ReadRecord, RecordView, Store, StoreError};
+use crate::Digest;
+
+/// What a rebuild found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RebuildReport {
+    /// Whole objects.
+    pub objects: u64,
+    /// Records entered into the index.
+    pub records: u64,
+    /// Objects whose bytes are not those their names say, left out.
+    pub damaged: Vec<Digest>,
+    /// Records of which something is missing or damaged, left out.
+    pub incomplete: Vec<Digest>,
+}
+
+impl Store {
+    /// Returns whether the index was lost while there were objects: then cached cells are not
+    /// found until [`Store::rebuild`] was called.
+    ///
+    /// # Errors
+    /// If the index refuses.
+    pub fn needs_rebuild(&self) -> Result<bool, StoreError> {
+        Ok(!lock(&self.index).is_complete()?)
+    }
+
+    /// Rebuilds the index from the records among the objects, every object hashed and synced.
+    /// Rows that are there stay and count as newer.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses.
+    pub fn rebuild(&self, read: impl ReadRecord) -> Result<RebuildReport, StoreError> {
+        let _turn = lock(&self.turn);
+        let (found, _) = self.walk()?;
+        let looked: Vec<(Digest, Option<u64>, Option<RecordView>)> = found
+            .par_iter()
+            .map(|f| {
+                if f.bytes > MAX_RECORD_BYTES {
+                    let (digest, bytes) = hash_file(&f.path)?;
+                    return Ok((f.digest, (digest == f.digest).then_some(bytes), None));
+                }
+                match self.get(&f.digest) {
+                    Ok(bytes) => Ok((f.digest, Some(bytes.len() as u64), read(&f.digest, &bytes))),
+                    Err(StoreError::Damaged(..)) => Ok((f.digest, None, None)),
+                    Err(other) => Err(other),
+                }
+            })
+            .collect::<Result<_, StoreError>>()?;
+        let mut report = RebuildReport::default();
+        let (mut objects, mut records) = (BTreeMap::new(), Vec::new());
+        for (digest, bytes, view) in looked {
+            match bytes {
+                Some(bytes) => drop(objects.insert(digest, bytes)),
+                None => report.damaged.push(digest),
+            }
+            records.extend(view);
+        }
+        records.retain(|view| {
+            let whole = view.references().all(|digest| objects.contains_key(digest));
+            if !whole {
+                report.incomplete.push(view.commit.record);
+            }
+            whole
+        });
+        records.sort_by_key(|view| (view.finished, view.commit.record));
+        self.sync(&objects)?;
+        let commits: Vec<_> = records.iter().map(|view| &view.commit).collect();
+        lock(&self.index).write_older(&objects, &commits)?;
+        report.objects = objects.len() as u64;
+        report.records = commits.len() as u64;
+        Ok(report)
+    }
+}

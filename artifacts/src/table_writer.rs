@@ -1,0 +1,100 @@
+//! Tables too long to hold in memory, written to a Parquet file batch by batch.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use arrow_array::RecordBatch;
+use arrow_select::coalesce::BatchCoalescer;
+use parquet::arrow::ArrowWriter;
+
+use crate::table::writer_properties;
+use crate::{Column, Table, TableError};
+
+/// Rows handed to the Parquet writer at once. Pages end where a write ends, so writes of one
+/// length make the bytes depend on the rows alone and not on how they arrived.
+const ROWS: usize = 8192;
+
+/// Writes a table to a file, holding at most one row group (2²⁰ rows, encoded) in memory.
+///
+/// Equal rows give equal bytes however they are divided into batches. The file is a table
+/// only after [`TableWriter::finish`].
+pub struct TableWriter {
+    writer: ArrowWriter<BufWriter<File>>,
+    waiting: BatchCoalescer,
+    rows: u64,
+}
+
+impl TableWriter {
+    /// Creates the file; `columns` give names, types, units and meanings, their values are
+    /// not written.
+    ///
+    /// # Errors
+    /// If two columns share a name, there is no column, or the file cannot be made.
+    pub fn create(path: &Path, columns: &[Column]) -> Result<Self, TableError> {
+        Self::create_with_metadata(path, columns, &[])
+    }
+
+    /// Creates the file with table-wide notes (key, value).
+    ///
+    /// # Errors
+    /// As [`TableWriter::create`].
+    pub fn create_with_metadata(
+        path: &Path,
+        columns: &[Column],
+        metadata: &[(&str, &str)],
+    ) -> Result<Self, TableError> {
+        let empty = columns.iter().map(Column::without_values).collect();
+        let schema = Table::with_metadata(empty, metadata)?.batch().schema();
+        let file = File::create(path).map_err(|e| TableError::new(format!("{}: {e}", path.display())))?;
+        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(writer_properties()))
+            .map_err(|e| TableError::new(e.to_string()))?;
+        Ok(Self { writer, waiting: BatchCoalescer::new(schema, ROWS), rows: 0 })
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// If the table's columns are not those declared (name, type, unit, meaning, order), or
+    /// the disk refuses.
+    pub fn write(&mut self, table: &Table) -> Result<(), TableError> {
+        let schema = self.waiting.schema();
+        if table.batch().schema().fields() != schema.fields() {
+            return Err(TableError::new(format!(
+                "the rows have the columns {}; declared were {}, and units and meanings are compared too",
+                table.names().join(", "),
+                schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        let batch = RecordBatch::try_new(schema, table.batch().columns().to_vec())
+            .map_err(|e| TableError::new(e.to_string()))?;
+        self.rows += table.rows() as u64;
+        self.waiting.push_batch(batch).map_err(|e| TableError::new(e.to_string()))?;
+        self.drain()
+    }
+
+    /// Writes what waits and the footer; returns the number of rows.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn finish(mut self) -> Result<u64, TableError> {
+        self.waiting.finish_buffered_batch().map_err(|e| TableError::new(e.to_string()))?;
+        self.drain()?;
+        let mut file = self.writer.into_inner().map_err(|e| TableError::new(e.to_string()))?;
+        file.flush().map_err(|e| TableError::new(e.to_string()))?;
+        Ok(self.rows)
+    }
+
+    fn drain(&mut self) -> Result<(), TableError> {
+        while let Some(batch) = self.waiting.next_completed_batch() {
+            self.writer.write(&batch).map_err(|e| TableError::new(e.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for TableWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableWriter").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}

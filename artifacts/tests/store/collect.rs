@@ -1,0 +1,161 @@
+//! What `gc` removes, and what it leaves alone.
+
+use std::fs;
+use std::time::Duration;
+
+use artifacts::{GcMode, GcOptions, Store, StoreError};
+
+use crate::support::{age, cell, cell_from, check, damage, key, new_store, no_grace, read_record};
+
+#[test]
+fn what_the_roots_reach_stays_and_the_rest_goes_with_its_rows() {
+    let (_folder, store) = new_store();
+    let (a, b) = (cell(&store, "a", b"rows of a"), cell(&store, "b", b"rows of b"));
+    let analysis = cell_from(&store, "analysis", b"table", &[&a]);
+    store.commit(&[a.clone(), b.clone(), analysis.clone()]).unwrap();
+    age(&store);
+    let dry = store.gc(&[analysis.record], &no_grace(GcMode::DryRun), read_record).unwrap();
+    assert!(store.contains(&b.record) && store.record_for(&key("b")).unwrap().is_some());
+    let report = store.gc(&[analysis.record], &no_grace(GcMode::Sweep), read_record).unwrap();
+    assert_eq!(report, dry, "a dry run says what a sweep does");
+    assert_eq!((report.reached.objects, report.removed.objects, report.young.objects), (4, 2, 0));
+    assert_eq!((report.retired, report.missing.len()), (1, 0));
+    assert_eq!(report.removed.bytes, 9 + format!("record b\noutput {}\n", b.objects[0]).len() as u64);
+    assert!(b.objects.iter().all(|o| !store.contains(o)));
+    assert_eq!(store.record_for(&key("b")).unwrap(), None);
+    assert!(store.history("quickstart", "ladder", Some("cell=b"), 9).unwrap().is_empty());
+    assert!(store.record_for(&key("a")).unwrap().is_some(), "reached through the analysis");
+    assert_eq!(check(&store).findings, []);
+    assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn young_objects_stay_with_what_their_records_refer_to() {
+    let (_folder, store) = new_store();
+    let old = cell(&store, "old", b"old rows");
+    store.commit(std::slice::from_ref(&old)).unwrap();
+    age(&store);
+    let young = cell_from(&store, "young", b"young table", &[&old]);
+    store.commit(std::slice::from_ref(&young)).unwrap();
+    let options = GcOptions { grace: Duration::from_secs(600), ..GcOptions::default() };
+    let report = store.gc(&[], &options, read_record).unwrap();
+    assert_eq!((report.reached.objects, report.removed.objects), (4, 0));
+    assert_eq!(check(&store).findings, []);
+}
+
+#[test]
+fn putting_an_old_object_again_makes_it_young() {
+    let (_folder, store) = new_store();
+    let digest = store.put(b"bytes").unwrap();
+    store.commit(&[]).unwrap();
+    age(&store);
+    store.put(b"bytes").unwrap();
+    let options = GcOptions { grace: Duration::from_secs(600), ..GcOptions::default() };
+    assert_eq!(store.gc(&[], &options, read_record).unwrap().young.objects, 1);
+    assert!(store.contains(&digest));
+}
+
+#[test]
+fn what_a_live_run_holds_or_has_put_stays_until_it_ends() {
+    let (_folder, store) = new_store();
+    let a = cell(&store, "a", b"rows");
+    store.commit(std::slice::from_ref(&a)).unwrap();
+    age(&store);
+    let mut hold = store.hold().unwrap();
+    hold.keep(&[a.record]).unwrap();
+    let fresh = store.put(b"put during the run, not yet committed").unwrap();
+    let other = Store::open_existing(store.root()).unwrap();
+    let report = other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap();
+    assert_eq!((report.reached.objects, report.young.objects, report.removed.objects), (2, 1, 0));
+    drop(hold);
+    let report = other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap();
+    assert_eq!(report.removed.objects, 3);
+    assert!(!store.contains(&a.record) && !store.contains(&fresh));
+    assert_eq!(fs::read_dir(store.root().join("holds")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_collection_waits_for_a_plan_and_gives_up_with_an_error() {
+    let (_folder, store) = new_store();
+    let mut hold = store.hold().unwrap();
+    let collect = || store.gc(&[], &no_grace(GcMode::Sweep), read_record);
+    assert!(matches!(collect(), Err(StoreError::Busy(path)) if path.ends_with("gc.lock")));
+    hold.keep(&[]).unwrap();
+    collect().unwrap();
+    hold.plan_again().unwrap();
+    assert!(matches!(collect(), Err(StoreError::Busy(_))));
+    let second = store.hold().unwrap();
+    drop((hold, second));
+    collect().unwrap();
+}
+
+#[test]
+fn what_a_dead_run_left_behind_holds_nothing() {
+    let (_folder, store) = new_store();
+    let a = cell(&store, "a", b"rows");
+    store.commit(std::slice::from_ref(&a)).unwrap();
+    age(&store);
+    fs::create_dir_all(store.root().join("holds")).unwrap();
+    fs::write(store.root().join("holds/run-dead"), format!("since 0\n{}\n", a.record)).unwrap();
+    assert_eq!(store.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap().removed.objects, 2);
+    assert!(!store.root().join("holds/run-dead").exists());
+}
+
+#[test]
+fn a_damaged_root_stops_the_collection_before_anything_is_removed() {
+    let (_folder, store) = new_store();
+    let (a, b) = (cell(&store, "a", b"rows"), cell(&store, "b", b"other rows"));
+    store.commit(&[a.clone(), b.clone()]).unwrap();
+    damage(&store.path(&a.record), b"record");
+    age(&store);
+    let result = store.gc(&[a.record], &no_grace(GcMode::Sweep), read_record);
+    assert!(matches!(result, Err(StoreError::Damaged(d, _)) if d == a.record));
+    let result = store.gc(&[b.objects[0]], &no_grace(GcMode::Sweep), read_record);
+    assert!(matches!(result, Err(StoreError::NotARecord(d)) if d == b.objects[0]));
+    assert!(store.contains(&b.objects[0]) && store.contains(&b.record));
+}
+
+#[test]
+fn a_root_the_store_never_had_is_reported() {
+    let (_folder, store) = new_store();
+    let elsewhere = artifacts::Digest::of(b"a colleague's record");
+    let report = store.gc(&[elsewhere], &no_grace(GcMode::Sweep), read_record).unwrap();
+    assert_eq!(report.missing, [elsewhere]);
+}
+
+#[test]
+fn an_object_removed_by_another_process_is_written_again_by_the_next_put() {
+    let (_folder, store) = new_store();
+    let digest = store.put(b"bytes").unwrap();
+    store.commit(&[]).unwrap();
+    age(&store);
+    let other = Store::open_existing(store.root()).unwrap();
+    assert_eq!(other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap().removed.objects, 1);
+    assert_eq!(store.put(b"bytes").unwrap(), digest);
+    store.commit(&[]).unwrap();
+    assert_eq!(store.get(&digest).unwrap(), b"bytes");
+    assert_eq!(check(&store).findings, []);
+}
+
+#[test]
+fn an_object_put_again_between_marking_and_sweeping_is_spared() {
+    let (_folder, store) = new_store();
+    let root = cell(&store, "root", b"rows");
+    let wanted = store.put(b"wanted again").unwrap();
+    store.put(b"not wanted").unwrap();
+    store.commit(std::slice::from_ref(&root)).unwrap();
+    age(&store);
+    let run = Store::open_existing(store.root()).unwrap();
+    // The records are read after the objects were listed and before any is removed.
+    let put_meanwhile = |record: &artifacts::Digest, bytes: &[u8]| {
+        run.put(b"wanted again").unwrap();
+        read_record(record, bytes)
+    };
+    let report = store.gc(&[root.record], &no_grace(GcMode::Sweep), put_meanwhile).unwrap();
+    assert_eq!((report.reached.objects, report.young.objects, report.removed.objects), (2, 1, 1));
+    assert_eq!(store.get(&wanted).unwrap(), b"wanted again");
+    let after = cell_from(&run, "after", b"wanted again", &[&root]);
+    run.commit(std::slice::from_ref(&after)).unwrap();
+    assert!(store.record_for(&key("after")).unwrap().is_some());
+    assert_eq!(check(&store).findings, []);
+}
