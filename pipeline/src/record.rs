@@ -168,6 +168,19 @@ pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     Ok(found.into_iter().collect())
 }
 
+/// Reads a record as the store's checks, sweeps and rebuilds want it; `None` for other bytes.
+pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
+    let record = Record::parse(bytes).ok()?;
+    let started: jiff::Timestamp = record.started.parse().ok()?;
+    let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
+    Some(artifacts::RecordView {
+        commit: record.commit(*digest),
+        finished: started.as_microsecond().saturating_add((record.seconds * 1e6) as i64),
+        inputs: cells.flat_map(|cell| cell.outputs.values().copied()).collect(),
+        input_records: Vec::new(),
+    })
+}
+
 /// Returns the summary of outputs that the index keeps: a line `NAME DIGEST MEDIA BYTES ROWS`
 /// for each, sorted by name, `-` for no rows.
 pub fn outputs_text(outputs: &BTreeMap<String, Artifact>) -> String {
