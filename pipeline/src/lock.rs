@@ -251,7 +251,7 @@ impl Lock {
                 (0, _) if line == FIRST_LINE => {}
                 (0, _) => return Err(wrong(&format!("expected `{FIRST_LINE}`"))),
                 (_, "experiment") => {
-                    lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?
+                    lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?;
                 }
                 (_, "profile") => {
                     lock.profile = Some(unquoted(rest).ok_or_else(|| wrong("expected a profile"))?);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use artifacts::{ActionKey, Commit, Digest, RecordView};
+use artifacts::{ActionKey, Commit, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::coordinates_text;
@@ -168,20 +168,14 @@ pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     Ok(found.into_iter().collect())
 }
 
-/// Returns what the store needs to know of a record: for checking, collecting and rebuilding.
-/// `None` for bytes that are no record.
-pub fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
-    // Every record is a JSON document; nothing else needs to be parsed.
-    if !bytes.starts_with(b"{") {
-        return None;
-    }
+/// Reads a record as the store's checks, sweeps and rebuilds want it; `None` for other bytes.
+pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
     let record = Record::parse(bytes).ok()?;
     let started: jiff::Timestamp = record.started.parse().ok()?;
-    let nanoseconds = i64::try_from(started.as_nanosecond()).ok()?;
     let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
-    Some(RecordView {
+    Some(artifacts::RecordView {
         commit: record.commit(*digest),
-        finished: nanoseconds.saturating_add((record.seconds * 1e9) as i64),
+        finished: started.as_microsecond().saturating_add((record.seconds * 1e6) as i64),
         inputs: cells.flat_map(|cell| cell.outputs.values().copied()).collect(),
         input_records: Vec::new(),
     })

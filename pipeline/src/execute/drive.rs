@@ -108,8 +108,15 @@ pub fn run(
         let cell = reaped.document.cell;
         listener(&Event::Warning { message: format!("stopped what an earlier run left behind for {cell}") });
     }
+    if store.needs_rebuild()? {
+        store.rebuild(crate::record::view)?;
+    }
+    // A sweep of the store that runs meanwhile leaves alone what this run rests on.
+    let mut hold = store.hold()?;
     let mut session = Session::new(experiment, registry, store, &options.plan)?;
     session.check_inputs()?;
+    let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
+    hold.keep(&used)?;
     let (progress, told) = channel();
     let context = Context {
         store,

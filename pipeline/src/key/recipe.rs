@@ -195,7 +195,9 @@ pub(crate) mod tests {
     }
 
     /// One change of one field each; together they name every field of a recipe.
-    fn changes() -> Vec<(&'static str, fn(&mut Recipe))> {
+    type Change = (&'static str, fn(&mut Recipe));
+
+    fn changes() -> Vec<Change> {
         vec![
             ("kind", |r| r.kind.push('x')),
             ("semantic_version", |r| r.semantic_version += 1),

@@ -121,11 +121,14 @@ impl Reasons {
                 let same = session.store.history(experiment, name, Some(&node.texts[i]), 1)?;
                 let mut line = same.into_iter().next();
                 if line.is_none() {
-                    if !self.newest.contains_key(&stage) {
-                        let any = session.store.history(experiment, name, None, 1)?;
-                        self.newest.insert(stage, any.into_iter().next());
-                    }
-                    line = self.newest[&stage].clone();
+                    line = match self.newest.get(&stage) {
+                        Some(known) => known.clone(),
+                        None => {
+                            let any = session.store.history(experiment, name, None, 1)?.into_iter().next();
+                            self.newest.insert(stage, any.clone());
+                            any
+                        }
+                    };
                     than = line.as_ref().map(|l| crate::cell::cell_text(name, &l.coordinates));
                 }
                 line.map(|l| (l.key, l.record, if l.cacheable { CellStatus::Ok } else { CellStatus::Failed }))

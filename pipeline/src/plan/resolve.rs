@@ -23,7 +23,7 @@ impl Session<'_> {
         let (stage, _) = self.graph.place(cell);
         let class = self.graph.nodes[stage].stage.class;
         if self.locked && class != Class::Pure {
-            return self.from_lock(cell);
+            return self.take_from_lock(cell);
         }
         if let Some(reason) = self.unusable_inputs(cell) {
             return Ok(self.block(cell, reason));
@@ -80,7 +80,7 @@ impl Session<'_> {
         Ok(Some(Outcome::Ok { key, record: found.record, outputs: found.outputs.into() }))
     }
 
-    fn from_lock(&mut self, cell: usize) -> Result<State, PipelineError> {
+    fn take_from_lock(&mut self, cell: usize) -> Result<State, PipelineError> {
         let name = self.graph.name(cell);
         let Some(line) = self.lock_line(cell).cloned() else {
             let reason = format!("`{name}` is not in the lock: run without --locked to execute it");

@@ -54,6 +54,16 @@ pub(crate) enum State {
     Settled(Outcome),
 }
 
+impl State {
+    /// Returns the record of a cell that is ok.
+    pub(crate) fn record(&self) -> Option<Digest> {
+        match self {
+            Self::Settled(Outcome::Ok { record, .. }) => Some(*record),
+            _ => None,
+        }
+    }
+}
+
 /// Why a cell executes although it may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
