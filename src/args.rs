@@ -149,13 +149,6 @@ pub(crate) enum Command {
   # first line of an experiment, for editors with a YAML language server:
   # yaml-language-server: $schema=../experiment.schema.json")]
     Schema,
-    /// Become another program that dies with us (used by the serve stage).
-    #[command(name = "__exec", hide = true)]
-    Exec {
-        /// The program and its arguments.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        command: Vec<std::ffi::OsString>,
-    },
 }
 
 /// Arguments of `run`.

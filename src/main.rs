@@ -17,6 +17,15 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // The engine's launcher: these arguments are another program's and not for our parser.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == pipeline::process::EXEC_COMMAND) {
+        let error = match pipeline::process::exec_child(arguments) {
+            Ok(never) => match never {},
+            Err(error) => error,
+        };
+        return exit::Stop::machine(error).report();
+    }
     match commands::execute(&args::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => stop.report(),

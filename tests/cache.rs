@@ -42,7 +42,7 @@ fn a_second_run_executes_nothing_and_starts_no_server() {
         .map(|line| serde_json::from_str::<Value>(line).expect("an event is JSON"))
         .map(|event| event["event"].as_str().expect("an event has a name").to_owned())
         .collect();
-    assert!(!names.iter().any(|n| n == "resource_started" || n == "cell_started"), "{names:?}");
+    assert!(!names.iter().any(|n| n == "resource-started" || n == "cell-started"), "{names:?}");
     let after = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
     assert_eq!(before, after, "the lock moved although nothing ran");
 }

@@ -27,7 +27,7 @@ fn paths() -> Paths {
     }
 }
 
-fn arguments(engine: &Engine, settings: Json) -> Vec<String> {
+fn arguments(engine: &Engine, settings: &Json) -> Vec<String> {
     let resolved = resolve(&engine.settings, settings.as_object().unwrap()).unwrap();
     render(engine, &resolved, &paths()).arguments
 }
@@ -57,7 +57,7 @@ fn every_fallback_is_shipped_and_takes_the_settings_of_the_engine_it_replaces() 
 
 #[test]
 fn typed_settings_become_flags_in_the_order_of_their_names() {
-    let line = arguments(&engine("llama-cpp"), json!({"parallel": 8, "threads": 1})).join(" ");
+    let line = arguments(&engine("llama-cpp"), &json!({"parallel": 8, "threads": 1})).join(" ");
     assert_eq!(
         line,
         "--model /w/a {port}.gguf --alias tiny --host 127.0.0.1 --port 4321 --device none --metrics --no-ui \
@@ -69,22 +69,22 @@ fn typed_settings_become_flags_in_the_order_of_their_names() {
 #[test]
 fn a_boolean_has_its_own_arguments_for_true_and_false() {
     let engine = engine("llama-cpp");
-    let on = arguments(&engine, json!({"continuous-batching": true, "prompt-cache": true}));
+    let on = arguments(&engine, &json!({"continuous-batching": true, "prompt-cache": true}));
     assert!(!on.iter().any(|a| a == "--no-cont-batching" || a == "--no-cache-prompt"));
-    let off = arguments(&engine, json!({"continuous-batching": false}));
+    let off = arguments(&engine, &json!({"continuous-batching": false}));
     assert!(off.iter().any(|a| a == "--no-cont-batching") && off.iter().any(|a| a == "--no-cache-prompt"));
 }
 
 #[test]
 fn a_setting_without_value_or_default_leaves_the_flag_out() {
-    let line = arguments(&engine("vllm"), json!({"max-num-seqs": 16, "dtype": null}));
+    let line = arguments(&engine("vllm"), &json!({"max-num-seqs": 16, "dtype": null}));
     assert!(line.windows(2).any(|w| w == ["--max-num-seqs", "16"]));
     assert!(!line.iter().any(|a| a == "--dtype" || a == "--enforce-eager"));
 }
 
 #[test]
 fn what_is_filled_in_is_not_searched_for_placeholders() {
-    let line = arguments(&engine("llama-cpp"), json!({}));
+    let line = arguments(&engine("llama-cpp"), &json!({}));
     assert_eq!(line[1], "/w/a {port}.gguf");
 }
 
@@ -184,7 +184,7 @@ fn only_a_near_name_is_offered() {
 proptest! {
     #[test]
     fn any_whole_number_in_range_is_rendered_as_itself(slots in 1_i64..1_000_000) {
-        let line = arguments(&engine("llama-cpp"), json!({"parallel": slots}));
+        let line = arguments(&engine("llama-cpp"), &json!({"parallel": slots}));
         let at = line.iter().position(|a| a == "--parallel").unwrap();
         prop_assert_eq!(&line[at + 1], &slots.to_string());
     }
@@ -193,4 +193,19 @@ proptest! {
     fn reading_a_digest_never_panics(text in ".*") {
         let _ = Sha256::try_from(text);
     }
+}
+
+#[test]
+fn the_examples_in_the_documentation_are_valid() {
+    let text = include_str!("../../docs/engines.md");
+    let examples: Vec<Json> = text
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
+        .collect();
+    let [engine, model] = &examples[..] else { panic!("two examples, not {}", examples.len()) };
+    let engine = Engine::from_json(engine).unwrap();
+    let line = arguments(&engine, &json!({"slots": 2, "eager": true}));
+    assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
+    Model::from_json(model).unwrap();
 }

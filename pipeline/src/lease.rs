@@ -106,7 +106,8 @@ impl Leases {
         };
         fs::create_dir_all(&self.folder)?;
         let path = self.folder.join(format!("{pid}-{}.json", process.id.start_time));
-        let temporary = path.with_extension("tmp");
+        let ProcessId { pid: owner, start_time } = document.owner;
+        let temporary = self.folder.join(format!("{owner}-{start_time}-{pid}.tmp"));
         fs::write(&temporary, serde_json::to_vec_pretty(&document)?)?;
         fs::rename(&temporary, &path)?;
         Ok(LeaseFile { path })
@@ -139,6 +140,7 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_none_or(|e| e != "json") {
+            remove_abandoned(&path)?;
             continue;
         }
         let document: LeaseDocument = match fs::read(&path).map(|b| serde_json::from_slice(&b)) {
@@ -158,6 +160,22 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
     }
     reaped.sort_by_key(|r| r.document.process.pid);
     Ok(reaped)
+}
+
+/// Removes a file that its writer did not live to rename.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".tmp"));
+    let writer = name.and_then(|n| {
+        let mut parts = n.split('-');
+        Some(ProcessId { pid: parts.next()?.parse().ok()?, start_time: parts.next()?.parse().ok()? })
+    });
+    match writer {
+        Some(writer) if !writer.is_alive()? => match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// Returns `None` if the lease is not ours to touch, else whether a process was stopped.

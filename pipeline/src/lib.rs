@@ -3,12 +3,27 @@
 //! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
+pub mod cell;
+mod error;
+pub mod event;
+mod execute;
 pub mod experiment;
+mod graph;
+pub mod key;
 pub mod lease;
+pub mod lock;
+pub mod plan;
 pub mod process;
+pub mod record;
 pub mod stage;
 
+pub use error::PipelineError;
+pub use event::Event;
+pub use execute::{RunOptions, RunSummary, StudyResult, run};
 pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
+pub use graph::UnknownKind;
+pub use lease::Leases;
+pub use plan::{Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
 pub use stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,
     Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped, StageKind, Step, Study,

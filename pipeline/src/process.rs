@@ -176,6 +176,11 @@ pub fn stop(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     if child.try_wait()?.is_none() || !group_members(child.id())?.is_empty() {
         kill_group(child.id(), grace)?;
     }
+    if child.try_wait()?.is_none() {
+        // It was stopped between fork and `setsid`: the group that was signalled was not there
+        // yet, and the child got nothing.
+        child.kill()?;
+    }
     child.wait()
 }
 

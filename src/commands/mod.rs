@@ -33,9 +33,5 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Gc(arguments) => gc::gc(arguments, global),
         Command::Doctor(arguments) => doctor::doctor(arguments, global),
         Command::Schema => schema::schema(),
-        Command::Exec { command } => match pipeline::process::exec_child(command) {
-            Ok(never) => match never {},
-            Err(error) => Err(Stop::machine(error)),
-        },
     }
 }

@@ -11,6 +11,7 @@
 //! ten thousand lookups in a row read each page about once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -102,6 +103,10 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("index.sqlite");
+        // One process at a time: SQLite does not wait for another that changes the journal mode.
+        let _turn = File::open(root)
+            .and_then(|folder| folder.lock().map(|()| folder))
+            .map_err(StoreError::io(root))?;
         let connection = connect(&path).map_err(|e| StoreError::Index(path.clone(), e))?;
         let mut index = Self { path, connection };
         if index.version()? == 0 {
@@ -120,15 +125,13 @@ impl Index {
         query.map_err(|e| self.error(e))
     }
 
-    /// Makes the tables, unless another process was faster.
+    /// Makes the tables.
     fn create(&mut self, complete: bool) -> Result<(), StoreError> {
+        self.connection.pragma_update(None, "journal_mode", "WAL").map_err(|e| self.error(e))?;
         self.transaction(|connection| {
-            if connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? == 0 {
-                connection.execute_batch(TABLES)?;
-                connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
-                connection.pragma_update(None, "user_version", VERSION)?;
-            }
-            Ok(())
+            connection.execute_batch(TABLES)?;
+            connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
+            connection.pragma_update(None, "user_version", VERSION)
         })
     }
 
@@ -284,14 +287,13 @@ fn immediate<T>(
     Ok(value)
 }
 
-/// Opens a connection with the store's settings.
+/// Opens a connection with the store's settings; that of the journal is kept in the file.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(30))?;
     // Else a cached statement is planned anew at each execution, in case the values of its
     // parameters favour another index: five times the cost of the lookup itself.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
 }

@@ -136,3 +136,26 @@ fn an_object_removed_by_another_process_is_written_again_by_the_next_put() {
     assert_eq!(store.get(&digest).unwrap(), b"bytes");
     assert_eq!(check(&store).findings, []);
 }
+
+#[test]
+fn an_object_put_again_between_marking_and_sweeping_is_spared() {
+    let (_folder, store) = new_store();
+    let root = cell(&store, "root", b"rows");
+    let wanted = store.put(b"wanted again").unwrap();
+    store.put(b"not wanted").unwrap();
+    store.commit(std::slice::from_ref(&root)).unwrap();
+    age(&store);
+    let run = Store::open_existing(store.root()).unwrap();
+    // The records are read after the objects were listed and before any is removed.
+    let put_meanwhile = |record: &artifacts::Digest, bytes: &[u8]| {
+        run.put(b"wanted again").unwrap();
+        read_record(record, bytes)
+    };
+    let report = store.gc(&[root.record], &no_grace(GcMode::Sweep), put_meanwhile).unwrap();
+    assert_eq!((report.reached.objects, report.young.objects, report.removed.objects), (2, 1, 1));
+    assert_eq!(store.get(&wanted).unwrap(), b"wanted again");
+    let after = cell_from(&run, "after", b"wanted again", &[&root]);
+    run.commit(std::slice::from_ref(&after)).unwrap();
+    assert!(store.record_for(&key("after")).unwrap().is_some());
+    assert_eq!(check(&store).findings, []);
+}

@@ -192,6 +192,22 @@ fn a_deleted_index_is_rebuilt_from_the_records() {
 }
 
 #[test]
+fn a_rebuild_keeps_the_order_of_execution() {
+    let (folder, store) = new_store();
+    let commits: Vec<_> = ["a@1", "a@2", "a@3", "a@4"].map(|name| cell(&store, name, b"rows")).into();
+    store.commit(&commits).unwrap();
+    let before = store.records_for(&key("a")).unwrap();
+    assert_eq!(before[0].record, commits[3].record);
+    drop(store);
+    let root = folder.path().join("store");
+    fs::remove_file(root.join("index.sqlite")).unwrap();
+    let store = Store::open(&root).unwrap();
+    assert_eq!(store.record_for(&key("a")).unwrap(), None);
+    store.rebuild(read_record).unwrap();
+    assert_eq!(store.records_for(&key("a")).unwrap(), before);
+}
+
+#[test]
 fn a_rebuild_leaves_out_damaged_objects_and_what_rests_on_them() {
     let (folder, store) = new_store();
     let [a, _, analysis] = study(&store);

@@ -37,11 +37,13 @@ pub(crate) fn cell_from(store: &Store, name: &str, output: &[u8], inputs: &[&Com
     read_record(&record, text.as_bytes()).unwrap().commit
 }
 
-/// Reads the records that [`cell_from`] writes.
+/// Reads the records that [`cell_from`] writes. The cell `a@7` has the key of `a` and
+/// finished at 7; others finished at 0.
 pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
     let mut lines = std::str::from_utf8(bytes).ok()?.lines();
     let name = lines.next()?.strip_prefix("record ")?;
     let output: Digest = lines.next()?.strip_prefix("output ")?.parse().ok()?;
+    let (keyed, finished) = name.split_once('@').unwrap_or((name, "0"));
     let (mut inputs, mut input_records) = (Vec::new(), Vec::new());
     for line in lines {
         let (record, object) = line.strip_prefix("input ")?.split_once(' ')?;
@@ -52,7 +54,7 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
         experiment: "quickstart".to_owned(),
         stage: "ladder".to_owned(),
         coordinates: format!("cell={name}"),
-        key: key(name),
+        key: key(keyed),
         record: *record,
         objects: vec![output, *record],
         status: "ok".to_owned(),
@@ -60,7 +62,7 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
         seconds: 1.5,
         outputs: format!("{{\"requests\":\"{output}\"}}"),
     };
-    Some(RecordView { commit, finished: name.len() as i64, inputs, input_records })
+    Some(RecordView { commit, finished: finished.parse().ok()?, inputs, input_records })
 }
 
 /// Replaces a file by other bytes, as a disk fault or a crash would.

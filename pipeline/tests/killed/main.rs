@@ -3,7 +3,10 @@
 
 #![expect(clippy::print_stdout, reason = "a test runner of its own reports on standard output")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod processes;
+mod resume;
 
 use std::process::ExitCode;
 
@@ -23,10 +26,14 @@ fn main() -> ExitCode {
             processes::owner(arguments);
             return ExitCode::SUCCESS;
         }
+        Some("run") => {
+            resume::run(arguments);
+            return ExitCode::SUCCESS;
+        }
         _ => {}
     }
     let filter = first.filter(|f| !f.starts_with('-')).unwrap_or_default();
-    let all: Vec<Test> = processes::TESTS.to_vec();
+    let all: Vec<Test> = [processes::TESTS, resume::TESTS].concat();
     let mut failed = 0;
     for (name, test) in all.into_iter().filter(|(name, _)| name.contains(&filter)) {
         let ok = std::panic::catch_unwind(test).is_ok();

@@ -35,6 +35,20 @@ pub struct Behaviour {
     pub tokens_per_chunk: u32,
     /// What goes wrong, and for which requests.
     pub faults: Faults,
+    /// What is kept of each request.
+    pub log: Log,
+}
+
+/// What a server keeps of each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    /// Nothing: for measuring ceilings.
+    Nothing,
+    /// When what happened.
+    Times,
+    /// Times, and the bytes of the request.
+    #[default]
+    Everything,
 }
 
 impl Default for Behaviour {
@@ -45,6 +59,7 @@ impl Default for Behaviour {
             tokens: None,
             tokens_per_chunk: 1,
             faults: Faults::default(),
+            log: Log::default(),
         }
     }
 }
@@ -69,7 +84,6 @@ struct State {
     arrivals: AtomicU64,
     log: Mutex<Vec<Truth>>,
     stop: Notify,
-    keep_requests: bool,
 }
 
 /// A running reference server; dropping it stops it and breaks its connections.
@@ -103,7 +117,6 @@ impl ReferenceServer {
             arrivals: AtomicU64::new(0),
             log: Mutex::default(),
             stop: Notify::new(),
-            keep_requests: port == 0,
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let served = state.clone();
@@ -119,18 +132,34 @@ impl ReferenceServer {
         format!("http://{}", self.address)
     }
 
-    /// Returns what happened so far, in order of arrival; requests still in flight are not in it.
-    pub fn truth(&self) -> Vec<Truth> {
-        let mut log = self.state.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        log.sort_by_key(|truth| truth.ordinal);
-        log
+    /// Returns what happened to the first requests in order of arrival, as soon as so many have
+    /// ended (an answer is logged a moment after its last byte was sent); after ten seconds,
+    /// those there are.
+    pub fn truth(&self, requests: usize) -> Vec<Truth> {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let mut log = self.state.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if log.len() >= requests || Instant::now() >= until {
+                log.sort_by_key(|truth| truth.ordinal);
+                return log;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
-    /// Waits until the server ends, which by itself it never does.
-    pub fn wait(mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
+    /// Writes the log: a line a request, `ordinal arrived_ns sent_ns…`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_truth(&self, mut out: impl io::Write) -> io::Result<()> {
+        for truth in self.truth(0) {
+            write!(out, "{} {}", truth.ordinal, truth.arrived_ns)?;
+            for sent in truth.sent_ns {
+                write!(out, " {sent}")?;
+            }
+            writeln!(out)?;
         }
+        out.flush()
     }
 }
 
@@ -141,6 +170,28 @@ impl Drop for ReferenceServer {
             let _ended = thread.join();
         }
     }
+}
+
+/// Reads what [`ReferenceServer::write_truth`] wrote.
+///
+/// # Errors
+/// If it cannot be read, or a line is none of a log.
+pub fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
+    let mut truths = Vec::new();
+    for line in log.lines() {
+        let line = line?;
+        let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
+        match numbers.as_deref() {
+            Ok([ordinal, arrived_ns, sent_ns @ ..]) => truths.push(Truth {
+                ordinal: *ordinal,
+                arrived_ns: *arrived_ns,
+                sent_ns: sent_ns.to_vec(),
+                request: Vec::new(),
+            }),
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, format!("no log line: {line}"))),
+        }
+    }
+    Ok(truths)
 }
 
 async fn serve(listener: std::net::TcpListener, state: Arc<State>) -> io::Result<()> {
@@ -207,10 +258,12 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
         let fault = state.behaviour.faults.of(ordinal);
         let mut truth = Truth { ordinal, arrived_ns: since(state, arrived), ..Truth::default() };
         let kept = answer(&mut stream, state, &request, fault, arrived, &mut truth).await;
-        if state.keep_requests {
+        if state.behaviour.log == Log::Everything {
             truth.request = request.bytes;
         }
-        state.log.lock().unwrap_or_else(PoisonError::into_inner).push(truth);
+        if state.behaviour.log != Log::Nothing {
+            state.log.lock().unwrap_or_else(PoisonError::into_inner).push(truth);
+        }
         if !kept? {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! The provision stage: host probes, engines and weights.
 //!
 //! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity;
-//! nothing ephemeral) and `host` (identity and observations of this run; it differs on every
-//! run and must not enter a key). While it is alive: where the program and the weights lie.
+//! nothing ephemeral) and `host` (the host's identity). What was observed of the host in this
+//! run is in the record, with the reason of each probe that failed under `unavailable`. While
+//! it is alive: where the program and the weights lie.
 
 mod environment;
 mod fetch;

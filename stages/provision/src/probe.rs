@@ -26,15 +26,15 @@ type Probe = fn() -> Result<Json, String>;
 
 const PROBES: [(&str, Probe); 11] = [
     ("cpu_governor", || {
-        text(Path::new("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")).map(trimmed)
+        text(Path::new("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")).map(|t| trimmed(&t))
     }),
     ("distribution", distribution),
     ("glibc", || crate::Machine::here().glibc.clone().map(Json::String)),
-    ("kernel", || text(Path::new("/proc/sys/kernel/osrelease")).map(trimmed)),
+    ("kernel", || text(Path::new("/proc/sys/kernel/osrelease")).map(|t| trimmed(&t))),
     ("load_average", load_average),
     ("memory_available_bytes", memory_available),
     ("pip", || command("python3", &["-m", "pip", "--version"], LIMIT).map(|t| first_words(&t, 2))),
-    ("python", || command("python3", &["--version"], LIMIT).map(trimmed)),
+    ("python", || command("python3", &["--version"], LIMIT).map(|t| trimmed(&t))),
     ("temperature_c", temperature),
     ("uptime_s", uptime),
     ("virtualization", virtualization),
@@ -115,7 +115,7 @@ pub(crate) fn command(program: &str, arguments: &[&str], limit: Duration) -> Res
     Err(format!("`{program}`: {status}: {last}"))
 }
 
-fn trimmed(text: String) -> Json {
+fn trimmed(text: &str) -> Json {
     Json::String(text.trim().to_owned())
 }
 

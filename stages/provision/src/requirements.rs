@@ -42,7 +42,7 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
             Ok(have) if version(have) >= version(oldest) => {}
             Ok(have) => missing.push(Unmet::new(format!("it needs glibc {oldest}, this machine has {have}"))),
             Err(why) => {
-                missing.push(Unmet::new(format!("it needs glibc {oldest}, and none was found ({why})")))
+                missing.push(Unmet::new(format!("it needs glibc {oldest}, and none was found ({why})")));
             }
         }
     }

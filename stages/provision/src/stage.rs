@@ -139,18 +139,21 @@ impl StageKind for Provision {
         let facets = parameters.facets(machine)?;
         let mut reasons = machine.unavailable();
         reasons.extend(observations.reasons);
-        let host = json!({"facets": facets, "observations": observations.values, "unavailable": reasons});
+        // Outputs enter the keys of what reads them, so observations are in the record instead.
+        let host = json!({"facets": facets});
         let environment = describe(&choice, &parameters.model, &facets);
         let mut warnings = prepared.warnings.clone();
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
             warnings.push(format!("`{taken}` stands in for `{name}`: {}", sentence(missing)));
         }
-        let live = live(&choice, &parameters.model, prepared);
+        let live = live(&choice, &parameters.model, &prepared);
+        let mut observations = observations.values;
+        observations.insert("unavailable".to_owned(), json!(reasons));
         Ok(Done {
             outputs: vec![Output::json("environment", &environment), Output::json("host", &host)],
             lease: Some(Box::new(Prepare { live })),
-            observations: observations.values,
+            observations,
             warnings,
         })
     }
@@ -277,7 +280,7 @@ fn package(package: &engines::Package) -> Json {
     json!({"registry": package.registry, "name": package.name, "version": package.version, "files": files})
 }
 
-fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: Prepared) -> Json {
+fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json {
     json!({
         "engine": choice.engine.name,
         "model": model.name,

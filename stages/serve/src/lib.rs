@@ -1,1 +1,14 @@
 //! The serve stage: a live engine under a lease.
+//!
+//! Reads the `environment` a provision stage prepared. Output: `server` (engine, version,
+//! model, resolved settings, command template, limits read from the running server; nothing
+//! ephemeral). While it is alive: base URL, pid, log path, model name, endpoints. On release:
+//! `log`.
+
+mod describe;
+mod http;
+mod process;
+mod ready;
+mod stage;
+
+pub use stage::{Serve, Settings};

@@ -1,20 +1,18 @@
 //! The reference server as a process of its own.
 //!
-//! `reference-server [--port N] [--ttft-ms X] [--gap-ms X] [--tokens N] [--tokens-per-chunk N]`
-//! prints its URL on the first line and serves until killed.
+//! `reference-server [--port N] [--ttft-ms X] [--gap-ms X] [--tokens N] [--tokens-per-chunk N]
+//! [--log 0|1]` prints its URL on the first line and serves until its input is closed; then it
+//! prints its log of true times, a line a request.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use load::reference::{Behaviour, ReferenceServer};
+use load::reference::{Behaviour, Log, ReferenceServer};
 
 fn main() -> ExitCode {
     match start(std::env::args().skip(1).collect()) {
-        Ok(server) => {
-            server.wait();
-            ExitCode::SUCCESS
-        }
+        Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             let _nobody_listens = writeln!(std::io::stderr(), "error: {message}");
             ExitCode::FAILURE
@@ -22,8 +20,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn start(arguments: Vec<String>) -> Result<ReferenceServer, String> {
-    let mut behaviour = Behaviour::default();
+fn start(arguments: Vec<String>) -> Result<(), String> {
+    let mut behaviour = Behaviour { log: Log::Times, ..Behaviour::default() };
     let mut port = 0;
     let mut arguments = arguments.into_iter();
     while let Some(name) = arguments.next() {
@@ -37,11 +35,14 @@ fn start(arguments: Vec<String>) -> Result<ReferenceServer, String> {
             "--gap-ms" => behaviour.gap = milliseconds()?,
             "--tokens" => behaviour.tokens = Some(number as u32),
             "--tokens-per-chunk" => behaviour.tokens_per_chunk = number as u32,
+            "--log" => behaviour.log = if number == 0.0 { Log::Nothing } else { Log::Times },
             _ => return Err(format!("unknown argument {name}")),
         }
     }
     let server = ReferenceServer::start_on(behaviour, port).map_err(|e| e.to_string())?;
     let mut out = std::io::stdout();
     writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(|e| e.to_string())?;
-    Ok(server)
+    let waited = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    waited.map_err(|e| e.to_string())?;
+    server.write_truth(std::io::BufWriter::new(out)).map_err(|e| e.to_string())
 }

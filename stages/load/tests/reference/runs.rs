@@ -15,7 +15,7 @@ fn every_request_has_one_row_and_every_token_one_chunk() {
     assert_eq!(phases[..3], [Phase::Warmup; 3]);
     assert_eq!(phases[3..], [Phase::Measured; 6]);
     assert_eq!(result.chunks.len(), 9 * 5);
-    assert_eq!(server.truth().len(), 9);
+    assert_eq!(server.truth(9).len(), 9);
     for row in &result.requests {
         assert_eq!((row.output_tokens, row.tokens_source), (Some(5), Some(TokenSource::Usage)));
         assert_eq!((row.prompt_tokens, row.first_chunk_tokens), (Some(7), Some(1)));
@@ -81,7 +81,7 @@ fn no_stamp_is_earlier_than_what_the_server_sent() {
     let behaviour =
         Behaviour { ttft: Duration::from_millis(20), gap: Duration::from_millis(5), ..Behaviour::default() };
     let (result, server) = Run { behaviour, arrival: Arrival::Sequential, ..Run::default() }.send();
-    for (row, truth) in result.requests.iter().zip(server.truth()) {
+    for (row, truth) in result.requests.iter().zip(server.truth(6)) {
         // Durations only: the two clocks begin at different moments. The client sees a token
         // after it was sent, and sent its request before it arrived.
         let ttft = row.first_token_ns.unwrap() - row.sent_ns.unwrap();

@@ -131,7 +131,7 @@ fn what_is_sent_is_what_the_prompt_set_says() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let done = run(&server.url(), log.path(), &parameters(1, &short()), 1).unwrap();
     let prompts = table(&done.outputs, "prompts");
-    let truth = server.truth();
+    let truth = server.truth(10);
     for (i, text) in prompts.text("text").unwrap().into_iter().enumerate() {
         // Two warm-up requests were sent first; the table lists them last.
         let request = String::from_utf8_lossy(&truth[(i + 2) % 10].request);

@@ -1,0 +1,97 @@
+//! The cost of a run in which everything is cached: every key computed and compared, the lock
+//! read and compared. Targets: 1,000 cells ≤ 20 ms, 10,000 cells ≤ 150 ms CPU and ≤ 60 MiB.
+//!
+//! Each size is measured in a process of its own, so that the peak memory is that of the run.
+
+#![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use artifacts::Store;
+use pipeline::{Experiment, RunOptions};
+use serde_json::json;
+
+use crate::common::{StageSpec, experiment, ints, registry, stage, texts};
+
+fn study(folder: &Path, reps: i64) -> Experiment {
+    let source = StageSpec {
+        parameters: Box::new(
+            |c| json!({"clients": c.get("clients"), "workload": c.get("workload"), "tokens": [64, 128]}),
+        ),
+        replicate: vec!["rep"],
+        ..stage("ladder", "fold", &["server"], &["configuration", "workload", "clients", "rep"], json!(null))
+    };
+    let stages = vec![
+        stage("server", "fold", &[], &["configuration"], json!({"constant": true})),
+        source,
+        stage("checks", "fold", &["ladder"], &["configuration", "workload"], json!({"constant": true})),
+        stage("results", "fold", &["ladder", "checks"], &[], json!({"constant": true})),
+        stage("report", "tell", &["ladder", "results"], &[], json!({})),
+    ];
+    let axes = [
+        ("configuration", texts(&["batched", "serial"])),
+        ("workload", texts(&["short-decode", "shared-prefix"])),
+        ("clients", ints(5)),
+        ("rep", ints(reps)),
+    ];
+    experiment(&folder.join("study.yaml"), &axes, &stages)
+}
+
+/// Runs, and returns the number of cells, of those executed, and the CPU time; building the
+/// experiment is not in it.
+fn run(folder: &Path, reps: i64) -> (usize, usize, Duration) {
+    let study = study(folder, reps);
+    let world = Arc::default();
+    let before = cpu();
+    let store = Store::open(&folder.join("store")).expect("a store");
+    let summary = pipeline::run(&study, &registry(&world), &store, &RunOptions::default(), &|_| ());
+    (study.cell_count(), summary.expect("the run goes through").executed, cpu() - before)
+}
+
+/// CPU time of this thread, user and system together.
+fn cpu() -> Duration {
+    // Fields 14 and 15 of the stat line, in ticks of 10 ms, are too coarse; the scheduler counts in nanoseconds.
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("/proc is there");
+    let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a count");
+    Duration::from_nanos(nanoseconds)
+}
+
+fn peak_mib() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
+    let line = text.lines().find(|l| l.starts_with("VmHWM:")).expect("the peak is told");
+    let kib: f64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    kib / 1024.0
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, role, folder, reps] = arguments.as_slice()
+        && role == "again"
+    {
+        let (cells, executed, time) = run(Path::new(folder), reps.parse().expect("a number"));
+        assert_eq!(executed, 0);
+        let milliseconds = time.as_secs_f64() * 1e3;
+        println!(
+            "no-op run of {cells} cells: {milliseconds:.1} ms CPU of this thread, peak {:.1} MiB",
+            peak_mib()
+        );
+        return;
+    }
+    for reps in [50, 500] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (cells, executed, time) = run(folder.path(), reps);
+        let milliseconds = time.as_secs_f64() * 1e3;
+        println!("first run executed {executed} of {cells} cells: {milliseconds:.1} ms CPU of this thread");
+        for _ in 0..3 {
+            let exe = std::env::current_exe().expect("our own path");
+            let mut again = std::process::Command::new(exe);
+            let status = again.args(["again", &folder.path().to_string_lossy(), &reps.to_string()]).status();
+            assert!(status.expect("spawned").success());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What stops planning or running as a whole; failures of cells are ledger lines instead.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use artifacts::StoreError;
+
+use crate::graph::UnknownKind;
+use crate::lock::LockError;
+
+/// Planning or running cannot go on.
+#[derive(Debug)]
+pub enum PipelineError {
+    /// The program's mistake: the experiment names a kind that is not registered.
+    Kind(UnknownKind),
+    /// The user's mistake: an option names a stage or axis that does not exist.
+    Selection(String),
+    /// The store refused (the machine's fault).
+    Store(StoreError),
+    /// The lock is damaged or cannot be written.
+    Lock(LockError),
+    /// The file system or `/proc` refused.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(error) => error.fmt(f),
+            Self::Selection(text) => f.write_str(text),
+            Self::Store(error) => error.fmt(f),
+            Self::Lock(error) => error.fmt(f),
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for PipelineError {}
+
+impl From<StoreError> for PipelineError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<LockError> for PipelineError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<UnknownKind> for PipelineError {
+    fn from(error: UnknownKind) -> Self {
+        Self::Kind(error)
+    }
+}

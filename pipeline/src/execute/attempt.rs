@@ -1,0 +1,286 @@
+//! One attempt at a cell, and the record of what came of all attempts.
+//!
+//! A time limit is the kind's to keep: it asks [`Control::check`]. No thread can be stopped
+//! from outside, so a kind that does not ask runs on.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use artifacts::{Commit, Digest, Store};
+
+use super::scratch::{self, Scratch};
+use super::task::Task;
+use crate::error::PipelineError;
+use crate::event::Event;
+use crate::lease::Leases;
+use crate::plan::Outcome;
+use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
+use crate::stage::{Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress};
+
+/// What all attempts of a run share.
+pub(super) struct Context<'a> {
+    pub(super) store: &'a Store,
+    pub(super) experiment: &'a str,
+    pub(super) seed: u64,
+    pub(super) cancelled: Arc<AtomicBool>,
+    pub(super) listener: &'a (dyn Fn(&Event) + Sync),
+    pub(super) progress: Sender<(String, Progress)>,
+    pub(super) scratch: Scratch,
+    pub(super) build: Build,
+    pub(super) environment: Vec<String>,
+}
+
+/// The attempts at a cell so far.
+pub(super) struct Attempts {
+    started: jiff::Timestamp,
+    clock: Instant,
+    list: Vec<Attempt>,
+}
+
+/// What came of a cell.
+pub(super) struct Finished {
+    pub(super) cell: usize,
+    pub(super) outcome: Outcome,
+    pub(super) commit: Commit,
+    pub(super) evidence: BTreeMap<String, Artifact>,
+    pub(super) hint: Option<String>,
+    pub(super) lease: Option<Box<dyn Lease>>,
+}
+
+impl Attempts {
+    pub(super) fn new() -> Self {
+        Self { started: jiff::Timestamp::now(), clock: Instant::now(), list: Vec::new() }
+    }
+
+    /// Notes a failure; returns whether to try again.
+    pub(super) fn again(
+        &mut self,
+        context: &Context<'_>,
+        task: &Task<'_>,
+        failure: &mut Failure,
+        seconds: f64,
+    ) -> Result<bool, PipelineError> {
+        if matches!(failure.status, CellStatus::Ok | CellStatus::Excluded) {
+            failure.status = CellStatus::Failed;
+        }
+        let evidence = match keep(context.store, std::mem::take(&mut failure.evidence))? {
+            Ok(evidence) => evidence,
+            Err(mistake) => {
+                failure.reason = format!("{} (and {mistake})", failure.reason);
+                BTreeMap::new()
+            }
+        };
+        let reason = Some(failure.reason.clone());
+        self.list.push(Attempt { status: failure.status, reason, seconds, evidence });
+        let retry = matches!(failure.status, CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout);
+        Ok(retry && self.list.len() <= task.retries as usize)
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Tries a pure cell until it is ok or its retries are used up, and keeps what came of it.
+pub(super) fn execute(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
+    let mut attempts = Attempts::new();
+    loop {
+        let (result, seconds) = attempt(context, task, &attempts)?;
+        match result {
+            Ok(done) => return succeed(context, task, attempts, done, seconds),
+            Err(mut failure) => {
+                if !attempts.again(context, task, &mut failure, seconds)? {
+                    return fail(context, task, attempts, failure);
+                }
+            }
+        }
+    }
+}
+
+/// Tries a cell once; a panic is a failure. Returns the result and how long it took, in seconds.
+pub(super) fn attempt(
+    context: &Context<'_>,
+    task: &Task<'_>,
+    earlier: &Attempts,
+) -> Result<(Result<Done, Failure>, f64), PipelineError> {
+    let attempt = earlier.count() + 1;
+    (context.listener)(&Event::CellStarted { cell: task.name.clone(), attempt });
+    let path =
+        context.scratch.make().map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
+    let (progress, name) = (context.progress.clone(), task.name.clone());
+    let tell = move |p: Progress| {
+        // Nobody listens any more only when the run is over.
+        let _ = progress.send((name.clone(), p));
+    };
+    let control = Control::new(context.cancelled.clone(), task.timeout, Box::new(tell));
+    let leases = Leases::new(context.store.root(), context.experiment, &task.name);
+    let job = Job {
+        experiment: context.experiment,
+        stage: &task.stage,
+        coordinates: &task.coordinates,
+        parameters: &task.parameters,
+        seed: context.seed,
+        replicate: &task.recipe.replicate,
+        inputs: &task.inputs,
+        store: context.store,
+        scratch: &path,
+        control: &control,
+        leases: &leases,
+        study: task.study.as_deref(),
+    };
+    let clock = Instant::now();
+    let result = control.check().and_then(|()| {
+        catch_unwind(AssertUnwindSafe(|| task.kind.run(&job))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(Failure::failed(format!("the stage kind `{}` panicked: {text}", task.kind.name()))
+                .hint("this is a bug in the stage kind, please report it"))
+        })
+    });
+    let seconds = clock.elapsed().as_secs_f64();
+    // Outputs may be files in the scratch directory: take them before it goes.
+    let result = match result {
+        Ok(mut done) => take(context.store, &mut done.outputs)?.map(|()| done),
+        Err(mut failure) => take(context.store, &mut failure.evidence)?.map_or_else(Err, |()| Err(failure)),
+    };
+    scratch::remove(&path).map_err(|e| PipelineError::Io(path, e))?;
+    Ok((result, seconds))
+}
+
+/// Reads the files among outputs into the store, leaving their place there.
+fn take(store: &Store, outputs: &mut [Output]) -> Result<Result<(), Failure>, PipelineError> {
+    for output in outputs {
+        if let Content::File(path) = &output.content {
+            if !path.is_file() {
+                let reason = format!("output `{}` is no file: {}", output.name, path.display());
+                return Ok(Err(Failure::failed(reason)));
+            }
+            let digest = store.put_file(path)?;
+            output.content = Content::File(store.path(&digest));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Puts outputs into the store; a mistake of the kind is the inner error.
+fn keep(
+    store: &Store,
+    outputs: Vec<Output>,
+) -> Result<Result<BTreeMap<String, Artifact>, String>, PipelineError> {
+    let mut kept = BTreeMap::new();
+    for output in outputs {
+        let (digest, bytes) = match &output.content {
+            Content::Bytes(bytes) => (store.put(bytes)?, bytes.len() as u64),
+            Content::File(path) => {
+                let digest = digest_of(path);
+                (digest, store.size(&digest)?.unwrap_or(0))
+            }
+        };
+        if output.name.is_empty() || output.name.contains(['\n', '\r']) {
+            return Ok(Err(format!("{:?} is no name for an output", output.name)));
+        }
+        let artifact = Artifact { digest, media: output.media, bytes, rows: output.rows };
+        if kept.insert(output.name.clone(), artifact).is_some() {
+            return Ok(Err(format!("two outputs are named `{}`", output.name)));
+        }
+    }
+    Ok(Ok(kept))
+}
+
+/// The digest that an object's path in the store stands for.
+fn digest_of(path: &std::path::Path) -> Digest {
+    let part = |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
+    let hex = part(path.parent().and_then(|p| p.file_name())) + &part(path.file_name());
+    format!("b3:{hex}").parse().expect("`take` left a path of the store")
+}
+
+/// Keeps the outputs of a cell that is done.
+pub(super) fn succeed(
+    context: &Context<'_>,
+    task: &Task<'_>,
+    mut attempts: Attempts,
+    mut done: Done,
+    seconds: f64,
+) -> Result<Finished, PipelineError> {
+    let outputs = match keep(context.store, std::mem::take(&mut done.outputs))? {
+        Ok(outputs) => outputs,
+        Err(mistake) => {
+            let mut failure =
+                Failure::failed(mistake).hint("this is a bug in the stage kind, please report it");
+            attempts.again(context, task, &mut failure, seconds)?;
+            if let Some(lease) = done.lease {
+                lease.release();
+            }
+            return fail(context, task, attempts, failure);
+        }
+    };
+    for warning in &done.warnings {
+        (context.listener)(&Event::Warning { message: format!("{}: {warning}", task.name) });
+    }
+    attempts.list.push(Attempt { status: CellStatus::Ok, reason: None, seconds, evidence: BTreeMap::new() });
+    let mut record = record(context, task, attempts);
+    record.outputs = outputs;
+    record.observations = done.observations;
+    record.warnings = done.warnings;
+    let digest = context.store.put(&record.to_bytes())?;
+    let text = outputs_text(&record.outputs).into();
+    Ok(Finished {
+        cell: task.cell,
+        outcome: Outcome::Ok { key: task.key, record: digest, outputs: text },
+        commit: record.commit(digest),
+        evidence: BTreeMap::new(),
+        hint: None,
+        lease: done.lease,
+    })
+}
+
+/// Keeps what a cell that is not ok left behind; its last attempt has been noted.
+pub(super) fn fail(
+    context: &Context<'_>,
+    task: &Task<'_>,
+    attempts: Attempts,
+    failure: Failure,
+) -> Result<Finished, PipelineError> {
+    let evidence = attempts.list.last().map(|a| a.evidence.clone()).unwrap_or_default();
+    let mut record = record(context, task, attempts);
+    record.status = failure.status;
+    record.reason = Some(failure.reason.clone());
+    record.evidence = evidence.clone();
+    let digest = context.store.put(&record.to_bytes())?;
+    let reason = failure.reason.into();
+    Ok(Finished {
+        cell: task.cell,
+        outcome: Outcome::Not { status: failure.status, reason, key: Some(task.key), record: Some(digest) },
+        commit: record.commit(digest),
+        evidence,
+        hint: failure.hint,
+        lease: None,
+    })
+}
+
+fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record {
+    Record {
+        format: RECORD_FORMAT,
+        experiment: context.experiment.to_owned(),
+        stage: task.stage.clone(),
+        coordinates: task.coordinates.clone(),
+        key: task.key,
+        status: CellStatus::Ok,
+        reason: None,
+        outputs: BTreeMap::new(),
+        evidence: BTreeMap::new(),
+        started: attempts.started.to_string(),
+        seconds: attempts.clock.elapsed().as_secs_f64(),
+        attempts: attempts.list,
+        order: task.order,
+        observations: BTreeMap::new(),
+        warnings: Vec::new(),
+        build: context.build.clone(),
+        environment: context.environment.clone(),
+        recipe: task.recipe.clone(),
+    }
+}

@@ -1,0 +1,487 @@
+//! The run: what executes next.
+//!
+//! Measurements and resources execute one at a time on this thread, with nothing pure beside
+//! them, so that nothing of ours disturbs what is measured. Of the cells that are ready, those
+//! go first whose resources are alive already; among equals the order is shuffled by the
+//! experiment's seed, and recorded. Pure cells wait until no measurement is ready, unless a
+//! measurement waits for them; then they run on several threads.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+
+use artifacts::{ActionKey, Commit, Digest, Store};
+
+use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
+use super::exclusive::Exclusives;
+use super::live::{Alive, LiveSet, resources_of};
+use super::scratch::Scratch;
+use super::summary::{RunSummary, study_of, summary};
+use super::task::Task;
+use crate::error::PipelineError;
+use crate::event::Event;
+use crate::experiment::Experiment;
+use crate::lease::reap_orphans;
+use crate::lock::{LockClass, lock_path};
+use crate::plan::{Outcome, PlanOptions, Session, State};
+use crate::record::Build;
+use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
+
+/// What to run, and how.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// What to execute.
+    pub plan: PlanOptions,
+    /// Go on with other cells when one fails.
+    pub keep_going: bool,
+    /// Threads for pure cells, at least 1.
+    pub jobs: usize,
+    /// Set by the caller to stop: cells in flight end as interrupted.
+    pub cancelled: Arc<AtomicBool>,
+    /// The build of the program, for the records.
+    pub build: Build,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            plan: PlanOptions::default(),
+            keep_going: false,
+            jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cancelled: Arc::new(AtomicBool::new(false)),
+            build: Build::default(),
+        }
+    }
+}
+
+/// Why no further cell is started.
+#[derive(Clone, Debug)]
+pub(super) enum Stop {
+    Interrupted,
+    Failed(String),
+}
+
+/// A run in progress.
+pub(super) struct Executor<'a, 'l> {
+    pub(super) session: Session<'a>,
+    pub(super) context: Arc<Context<'l>>,
+    pub(super) live: LiveSet,
+    pub(super) exclusives: Exclusives,
+    pub(super) jobs: usize,
+    keep_going: bool,
+    /// Measurements and resources that are ready.
+    pub(super) ready_bound: Vec<usize>,
+    /// Pure cells that are ready and that a measurement or resource waits for.
+    pub(super) ready_feeding: VecDeque<usize>,
+    /// Other pure cells that are ready.
+    pub(super) ready_pure: VecDeque<usize>,
+    feeds: Vec<bool>,
+    ranks: HashMap<usize, Digest>,
+    order: u64,
+    pub(super) stopped: Option<Stop>,
+    /// Resources that did not come up, with the reason.
+    dead: HashMap<usize, String>,
+    /// How often a resource came up differently.
+    pub(super) flips: HashMap<usize, u32>,
+    pub(super) commits: Vec<Commit>,
+    pub(super) evidence: HashMap<usize, BTreeMap<String, Artifact>>,
+    study: Option<Arc<Study>>,
+    pub(super) executed: usize,
+    pub(super) resource_starts: usize,
+}
+
+/// Executes what is missing, and writes the lock.
+///
+/// # Errors
+/// If the store, the lock or the machine refuses, or an option names what does not exist. A
+/// cell that fails is no error: it is a line of the ledger in the summary.
+pub fn run(
+    experiment: &Experiment,
+    registry: &Registry,
+    store: &Store,
+    options: &RunOptions,
+    listener: &(dyn Fn(&Event) + Sync),
+) -> Result<RunSummary, PipelineError> {
+    let at_root = |e| PipelineError::Io(store.root().to_owned(), e);
+    for reaped in reap_orphans(store.root()).map_err(at_root)?.into_iter().filter(|r| r.stopped) {
+        let cell = reaped.document.cell;
+        listener(&Event::Warning { message: format!("stopped what an earlier run left behind for {cell}") });
+    }
+    if store.needs_rebuild()? {
+        store.rebuild(crate::record::view)?;
+    }
+    // A sweep of the store that runs meanwhile leaves alone what this run rests on.
+    let mut hold = store.hold()?;
+    let mut session = Session::new(experiment, registry, store, &options.plan)?;
+    session.check_inputs()?;
+    let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
+    hold.keep(&used)?;
+    let (progress, told) = channel();
+    let context = Context {
+        store,
+        experiment: &experiment.name,
+        seed: experiment.seed,
+        cancelled: options.cancelled.clone(),
+        listener,
+        progress,
+        scratch: Scratch::new(store.root()).map_err(at_root)?,
+        build: options.build.clone(),
+        environment: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for (cell, p) in told {
+                let crate::stage::Progress { done, total, what } = p;
+                listener(&Event::CellProgress { cell, done, total, what });
+            }
+        });
+        // The executor holds the other end of the channel: it goes before the scope ends.
+        let mut executor = Executor::new(session, context, options);
+        executor.drive()?;
+        executor.end(experiment)
+    })
+}
+
+impl<'a, 'l> Executor<'a, 'l> {
+    fn new(session: Session<'a>, context: Context<'l>, options: &RunOptions) -> Self {
+        let feeds = feeding_stages(&session);
+        let exclusives = Exclusives::new(session.store.root());
+        Self {
+            session,
+            context: Arc::new(context),
+            live: LiveSet::default(),
+            exclusives,
+            jobs: options.jobs.max(1),
+            keep_going: options.keep_going,
+            ready_bound: Vec::new(),
+            ready_feeding: VecDeque::new(),
+            ready_pure: VecDeque::new(),
+            feeds,
+            ranks: HashMap::new(),
+            order: 0,
+            stopped: None,
+            dead: HashMap::new(),
+            flips: HashMap::new(),
+            commits: Vec::new(),
+            evidence: HashMap::new(),
+            study: None,
+            executed: 0,
+            resource_starts: 0,
+        }
+    }
+
+    fn drive(&mut self) -> Result<(), PipelineError> {
+        let count = |pick: fn(&State) -> bool| self.session.states.iter().filter(|s| pick(s)).count();
+        let blocked = |s: &State| matches!(s, State::Settled(Outcome::Not { .. }));
+        (self.context.listener)(&Event::PlanMade {
+            cells: self.session.graph.cells,
+            cached: count(|s| matches!(s, State::Settled(Outcome::Ok { .. }))),
+            run: count(|s| matches!(s, State::Ready(_))),
+            after: count(|s| matches!(s, State::Waiting)),
+            blocked: count(blocked),
+        });
+        self.session.newly_settled.clear();
+        self.collect();
+        while self.stopped.is_none() {
+            if self.context.cancelled.load(Ordering::Relaxed) {
+                self.interrupt();
+            } else if !self.ready_feeding.is_empty() {
+                self.pure_phase(true)?;
+            } else if let Some(cell) = self.next_bound() {
+                self.bound(cell)?;
+            } else if !self.ready_pure.is_empty() {
+                self.release_all()?;
+                self.pure_phase(false)?;
+            } else {
+                break;
+            }
+        }
+        self.release_all()?;
+        self.commit()
+    }
+
+    /// Sorts the cells that became ready into their queues, and tells of those that turned
+    /// out to need nothing.
+    fn collect(&mut self) {
+        for cell in std::mem::take(&mut self.session.newly_ready) {
+            let (stage, _) = self.session.graph.place(cell);
+            if self.session.graph.nodes[stage].stage.class != Class::Pure {
+                self.ready_bound.push(cell);
+            } else if self.feeds[stage] {
+                self.ready_feeding.push_back(cell);
+            } else {
+                self.ready_pure.push_back(cell);
+            }
+        }
+        for cell in std::mem::take(&mut self.session.newly_settled) {
+            let Some(outcome) = self.session.settled(cell) else { continue };
+            let reason = match outcome {
+                Outcome::Ok { .. } => None,
+                Outcome::Not { reason, .. } => Some(reason.to_string()),
+            };
+            (self.context.listener)(&Event::CellEnded {
+                cell: self.session.graph.name(cell),
+                status: outcome.status(),
+                reason,
+                hint: None,
+                seconds: 0.0,
+                cached: true,
+            });
+        }
+    }
+
+    /// Plans everything again from the store and the results of this run.
+    pub(super) fn replan(&mut self) -> Result<(), PipelineError> {
+        self.ready_bound.clear();
+        self.ready_feeding.clear();
+        self.ready_pure.clear();
+        self.study = None;
+        self.session.restart()?;
+        self.session.newly_settled.clear();
+        self.collect();
+        Ok(())
+    }
+
+    pub(super) fn interrupt(&mut self) {
+        self.stopped = Some(Stop::Interrupted);
+    }
+
+    /// Takes the ready cell that needs the fewest starts, the first in the shuffled order
+    /// among equals.
+    fn next_bound(&mut self) -> Option<usize> {
+        self.ready_bound.retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
+        let mut best: Option<(usize, Digest, usize)> = None;
+        for at in 0..self.ready_bound.len() {
+            let cell = self.ready_bound[at];
+            let graph = &self.session.graph;
+            let starts = resources_of(graph, cell).into_iter().filter(|r| !self.live.has(*r)).count();
+            let starts = starts + usize::from(graph.class(cell) == Class::Resource);
+            let rank = match self.ranks.get(&cell) {
+                Some(rank) => *rank,
+                None => {
+                    let text = format!("{} {}", self.context.seed, graph.name(cell));
+                    *self.ranks.entry(cell).or_insert(Digest::of(text.as_bytes()))
+                }
+            };
+            if best.is_none_or(|(s, r, _)| (starts, rank) < (s, r)) {
+                best = Some((starts, rank, at));
+            }
+        }
+        best.map(|(_, _, at)| self.ready_bound.remove(at))
+    }
+
+    /// Builds the task of a cell and gives it the next place in the order.
+    pub(super) fn task(&mut self, cell: usize, key: ActionKey) -> Task<'a> {
+        let (stage, _) = self.session.graph.place(cell);
+        let study = if self.session.graph.nodes[stage].class == LockClass::Study {
+            if self.study.is_none() {
+                self.study = Some(Arc::new(study_of(&mut self.session)));
+            }
+            self.study.clone()
+        } else {
+            None
+        };
+        self.order += 1;
+        Task::new(&mut self.session, cell, key, self.order, study)
+    }
+
+    /// Executes a measurement or a resource.
+    fn bound(&mut self, cell: usize) -> Result<(), PipelineError> {
+        let State::Ready(key) = self.session.states[cell] else { return Ok(()) };
+        let needed = resources_of(&self.session.graph, cell);
+        if let Some(reason) = needed.iter().find_map(|r| self.dead.get(r)) {
+            let outcome = Outcome::skipped(reason.as_str());
+            return self.settle_without_executing(cell, outcome, None);
+        }
+        self.release_idle(&needed)?;
+        match self.ensure_live(cell)? {
+            Alive::Yes => {}
+            Alive::Replanned => return Ok(()),
+            Alive::No { resource, failure, evidence } => {
+                return self.not_alive(cell, key, &resource, failure, evidence);
+            }
+        }
+        let resource = self.session.graph.class(cell) == Class::Resource;
+        if resource {
+            self.make_room(cell, &needed)?;
+        }
+        let exclusive = self.exclusive_names(cell);
+        if !self.exclusives.acquire(&exclusive, &self.context.cancelled, self.context.listener)? {
+            self.interrupt();
+            return Ok(());
+        }
+        self.commit()?;
+        let result = self.attempts(cell, key);
+        match result {
+            Ok(Some(mut finished)) => {
+                match finished.lease.take() {
+                    Some(lease) if resource => self.adopt(cell, lease, exclusive),
+                    Some(lease) => {
+                        lease.release();
+                        self.exclusives.release(&exclusive);
+                    }
+                    None => self.exclusives.release(&exclusive),
+                }
+                self.finish(finished)?;
+                self.commit()
+            }
+            Ok(None) => {
+                self.exclusives.release(&exclusive);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or
+    /// settled otherwise meanwhile.
+    fn attempts(&mut self, cell: usize, key: ActionKey) -> Result<Option<Finished>, PipelineError> {
+        if self.session.graph.class(cell) == Class::Resource {
+            (self.context.listener)(&Event::ResourceStarted { cell: self.session.graph.name(cell) });
+            self.resource_starts += 1;
+        }
+        let mut task = self.task(cell, key);
+        let mut attempts = Attempts::new();
+        loop {
+            task.connect(&self.session.graph, |c| self.live.json(c));
+            let (result, seconds) = attempt(&self.context, &task, &attempts)?;
+            match result {
+                Ok(done) => return succeed(&self.context, &task, attempts, done, seconds).map(Some),
+                Err(mut failure) => {
+                    if !attempts.again(&self.context, &task, &mut failure, seconds)? {
+                        return fail(&self.context, &task, attempts, failure).map(Some);
+                    }
+                }
+            }
+            // The failure may be that of a resource: it is looked at, and started again if it died.
+            match self.ensure_live(cell)? {
+                Alive::Yes => {}
+                Alive::Replanned => return Ok(None),
+                Alive::No { resource, failure, evidence } => {
+                    self.not_alive(cell, key, &resource, failure, evidence)?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// A cell could not execute because a resource did not come up: the failure is the cell's,
+    /// the resource's descriptor stays valid, and other cells that need it are skipped.
+    fn not_alive(
+        &mut self,
+        cell: usize,
+        key: ActionKey,
+        resource: &str,
+        failure: Failure,
+        evidence: BTreeMap<String, Artifact>,
+    ) -> Result<(), PipelineError> {
+        let reason = format!("`{resource}` did not start: {}", failure.reason);
+        let needed = resources_of(&self.session.graph, cell);
+        if failure.status == CellStatus::Interrupted {
+            self.interrupt();
+        } else if let Some(dead) = needed.into_iter().find(|r| self.session.graph.name(*r) == resource) {
+            self.dead.insert(dead, reason.clone());
+        }
+        self.evidence.insert(cell, evidence);
+        let outcome =
+            Outcome::Not { status: failure.status, reason: reason.into(), key: Some(key), record: None };
+        self.settle_without_executing(cell, outcome, failure.hint)
+    }
+
+    fn settle_without_executing(
+        &mut self,
+        cell: usize,
+        outcome: Outcome,
+        hint: Option<String>,
+    ) -> Result<(), PipelineError> {
+        // If everything is planned again, the reason still holds.
+        self.session.fixed.insert(cell, outcome.clone());
+        self.ended(cell, &outcome, hint, 0.0);
+        self.session.settle(cell, outcome)?;
+        self.collect();
+        Ok(())
+    }
+
+    /// Takes in what came of a cell.
+    pub(super) fn finish(&mut self, finished: Finished) -> Result<(), PipelineError> {
+        let Finished { cell, outcome, commit, evidence, hint, lease: _ } = finished;
+        self.executed += 1;
+        if !evidence.is_empty() {
+            self.evidence.insert(cell, evidence);
+        }
+        self.ended(cell, &outcome, hint, commit.seconds);
+        self.session.results.insert(cell, (commit.key, outcome.clone()));
+        self.commits.push(commit);
+        self.session.settle(cell, outcome)?;
+        self.collect();
+        Ok(())
+    }
+
+    fn ended(&mut self, cell: usize, outcome: &Outcome, hint: Option<String>, seconds: f64) {
+        let status = outcome.status();
+        let name = self.session.graph.name(cell);
+        match status {
+            CellStatus::Interrupted => self.interrupt(),
+            CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout
+                if !self.keep_going && self.stopped.is_none() =>
+            {
+                self.stopped = Some(Stop::Failed(name.clone()));
+            }
+            _ => {}
+        }
+        let reason = match outcome {
+            Outcome::Ok { .. } => None,
+            Outcome::Not { reason, .. } => Some(reason.to_string()),
+        };
+        (self.context.listener)(&Event::CellEnded {
+            cell: name,
+            status,
+            reason,
+            hint,
+            seconds,
+            cached: false,
+        });
+    }
+
+    /// Makes durable what has been executed since the last time.
+    pub(super) fn commit(&mut self) -> Result<(), PipelineError> {
+        if !self.commits.is_empty() {
+            self.session.store.commit(&self.commits)?;
+            self.commits.clear();
+        }
+        Ok(())
+    }
+
+    /// Settles what was not reached, writes the lock, and sums up.
+    fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
+        let why = match &self.stopped {
+            Some(Stop::Interrupted) => "not reached: the run was interrupted".to_owned(),
+            Some(Stop::Failed(cell)) => format!("not reached: the run stopped when `{cell}` failed"),
+            None => "not reached".to_owned(),
+        };
+        for cell in 0..self.session.graph.cells {
+            if self.session.settled(cell).is_none() {
+                self.session.settle(cell, Outcome::skipped(why.as_str()))?;
+            }
+        }
+        self.commit()?;
+        let path = lock_path(experiment);
+        let lock = self.session.to_lock();
+        let written = lock.write(&path)?;
+        let summary = summary(&mut self, path, written)?;
+        (self.context.listener)(&Event::RunEnded { counts: summary.counts.clone(), trail: summary.trail });
+        Ok(summary)
+    }
+}
+
+/// Returns for each stage whether a measurement or resource waits for it, however far down.
+fn feeding_stages(session: &Session<'_>) -> Vec<bool> {
+    let nodes = &session.graph.nodes;
+    let mut feeds = vec![false; nodes.len()];
+    for number in (0..nodes.len()).rev() {
+        feeds[number] =
+            nodes[number].readers.iter().any(|(r, _)| feeds[*r] || nodes[*r].stage.class != Class::Pure);
+    }
+    feeds
+}

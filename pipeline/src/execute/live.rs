@@ -1,0 +1,273 @@
+//! What is alive: leases on resources, started when a cell that needs them must execute and
+//! released when no cell that is ready does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::attempt::{Attempts, Context};
+use super::drive::Executor;
+use crate::error::PipelineError;
+use crate::event::Event;
+use crate::graph::Graph;
+use crate::plan::{Outcome, State};
+use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output};
+
+/// A resource that is alive, with the exclusive names it holds.
+pub(super) struct Live {
+    pub(super) cell: usize,
+    lease: Box<dyn Lease>,
+    exclusive: Vec<String>,
+}
+
+/// The resources alive, in the order of their start. Dropped, all are released: nothing stays
+/// alive on any way out of a run.
+#[derive(Default)]
+pub(super) struct LiveSet(Vec<Live>);
+
+impl LiveSet {
+    pub(super) fn has(&self, cell: usize) -> bool {
+        self.0.iter().any(|l| l.cell == cell)
+    }
+
+    pub(super) fn json(&self, cell: usize) -> Option<Json> {
+        self.0.iter().find(|l| l.cell == cell).map(|l| l.lease.live().clone())
+    }
+
+    fn cells(&self) -> Vec<usize> {
+        self.0.iter().map(|l| l.cell).collect()
+    }
+}
+
+impl Drop for LiveSet {
+    fn drop(&mut self) {
+        while let Some(live) = self.0.pop() {
+            live.lease.release();
+        }
+    }
+}
+
+/// How it went to make everything alive that a cell needs.
+pub(super) enum Alive {
+    /// All is alive.
+    Yes,
+    /// A resource came up differently from its cached descriptor: the cell is planned again.
+    Replanned,
+    /// A resource did not come up.
+    No { resource: String, failure: Failure, evidence: BTreeMap<String, Artifact> },
+}
+
+/// Returns the resources that must be alive while a cell executes, those they need first.
+pub(super) fn resources_of(graph: &Graph<'_>, cell: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    for input in graph.inputs(cell) {
+        if graph.class(input) == Class::Resource && !found.contains(&input) {
+            for deeper in resources_of(graph, input) {
+                if !found.contains(&deeper) {
+                    found.push(deeper);
+                }
+            }
+            found.push(input);
+        }
+    }
+    found
+}
+
+impl<'a> Executor<'a, '_> {
+    /// The exclusive names a cell holds while it executes.
+    pub(super) fn exclusive_names(&self, cell: usize) -> Vec<String> {
+        let (stage, _) = self.session.graph.place(cell);
+        let stage = self.session.graph.nodes[stage].stage;
+        if stage.exclusive.is_empty() && stage.class == Class::Measurement {
+            return vec!["host".to_owned()];
+        }
+        stage.exclusive.clone()
+    }
+
+    /// Makes everything alive that a cell needs.
+    pub(super) fn ensure_live(&mut self, cell: usize) -> Result<Alive, PipelineError> {
+        let needed = resources_of(&self.session.graph, cell);
+        self.drop_dead(&needed)?;
+        for resource in &needed {
+            if self.live.has(*resource) {
+                continue;
+            }
+            self.make_room(*resource, &needed)?;
+            match self.start(*resource)? {
+                Alive::Yes => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Alive::Yes)
+    }
+
+    /// Asks the leases that are needed whether they live, and releases those that died.
+    fn drop_dead(&mut self, needed: &[usize]) -> Result<(), PipelineError> {
+        let mut dead = Vec::new();
+        for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
+            if let Err(failure) = live.lease.check() {
+                dead.push((live.cell, failure.reason));
+            }
+        }
+        for (cell, reason) in dead {
+            let name = self.session.graph.name(cell);
+            (self.context.listener)(&Event::Warning {
+                message: format!("{name} died and is started again: {reason}"),
+            });
+            self.release_with_dependants(cell)?;
+        }
+        Ok(())
+    }
+
+    /// Releases what may not be alive beside a resource that is to start: other cells of its
+    /// stage, and holders of its exclusive names, unless they are needed too.
+    pub(super) fn make_room(&mut self, resource: usize, needed: &[usize]) -> Result<(), PipelineError> {
+        let names = self.exclusive_names(resource);
+        let stage = self.session.graph.place(resource).0;
+        for cell in self.live.cells() {
+            let other = self.exclusive_names(cell);
+            let conflicts =
+                self.session.graph.place(cell).0 == stage || other.iter().any(|name| names.contains(name));
+            if conflicts && !needed.contains(&cell) {
+                self.release_with_dependants(cell)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a resource whose descriptor is known, and compares.
+    fn start(&mut self, cell: usize) -> Result<Alive, PipelineError> {
+        let name = self.session.graph.name(cell);
+        let Some(Outcome::Ok { key, record, outputs }) = self.session.settled(cell).cloned() else {
+            let failure = Failure::failed(format!("`{name}` has no descriptor"));
+            return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+        };
+        let exclusive = self.exclusive_names(cell);
+        if !self.exclusives.acquire(&exclusive, &self.context.cancelled, self.context.listener)? {
+            let failure = Failure::new(crate::stage::CellStatus::Interrupted, "stopped by the user");
+            return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+        }
+        (self.context.listener)(&Event::ResourceStarted { cell: name.clone() });
+        self.resource_starts += 1;
+        let mut task = self.task(cell, key);
+        task.connect(&self.session.graph, |c| self.live.json(c));
+        let mut attempts = Attempts::new();
+        let finished = loop {
+            let (result, seconds) = super::attempt::attempt(&self.context, &task, &attempts)?;
+            match result {
+                Ok(done) => break super::attempt::succeed(&self.context, &task, attempts, done, seconds)?,
+                Err(mut failure) => {
+                    if !attempts.again(&self.context, &task, &mut failure, seconds)? {
+                        break super::attempt::fail(&self.context, &task, attempts, failure)?;
+                    }
+                }
+            }
+        };
+        match finished.outcome {
+            Outcome::Ok { outputs: ref fresh, .. } if *fresh == outputs => {
+                if let Some(lease) = finished.lease {
+                    self.live.0.push(Live { cell, lease, exclusive });
+                } else {
+                    self.exclusives.release(&exclusive);
+                }
+                // The cached record stays the one in use: the same descriptor came out.
+                let _ = record;
+                Ok(Alive::Yes)
+            }
+            Outcome::Ok { .. } => {
+                let flips = self.flips.entry(cell).or_default();
+                *flips += 1;
+                if *flips > 1 {
+                    if let Some(lease) = finished.lease {
+                        lease.release();
+                    }
+                    self.exclusives.release(&exclusive);
+                    let failure = Failure::failed("its descriptor is different each time it starts")
+                        .hint("a descriptor must hold nothing ephemeral, such as a port or a pid");
+                    return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+                }
+                if let Some(lease) = finished.lease {
+                    self.live.0.push(Live { cell, lease, exclusive });
+                } else {
+                    self.exclusives.release(&exclusive);
+                }
+                self.commits.push(finished.commit);
+                self.commit()?;
+                self.session.results.insert(cell, (key, finished.outcome));
+                (self.context.listener)(&Event::Replanned { cell: name });
+                self.replan()?;
+                Ok(Alive::Replanned)
+            }
+            Outcome::Not { status, reason, .. } => {
+                self.exclusives.release(&exclusive);
+                self.commits.push(finished.commit);
+                self.commit()?;
+                let mut failure = Failure::new(status, reason.to_string());
+                failure.hint = finished.hint;
+                Ok(Alive::No { resource: name, failure, evidence: finished.evidence })
+            }
+        }
+    }
+
+    /// Keeps the lease of a resource that has just executed.
+    pub(super) fn adopt(&mut self, cell: usize, lease: Box<dyn Lease>, exclusive: Vec<String>) {
+        self.live.0.push(Live { cell, lease, exclusive });
+    }
+
+    /// Releases what no ready cell needs, and `keep` does not.
+    pub(super) fn release_idle(&mut self, keep: &[usize]) -> Result<(), PipelineError> {
+        if self.live.0.is_empty() {
+            return Ok(());
+        }
+        let mut needed: BTreeSet<usize> = keep.iter().copied().collect();
+        for cell in &self.ready_bound {
+            if matches!(self.session.states[*cell], State::Ready(_)) {
+                needed.extend(resources_of(&self.session.graph, *cell));
+            }
+        }
+        for cell in self.live.cells().into_iter().rev().filter(|c| !needed.contains(c)) {
+            self.release_with_dependants(cell)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn release_all(&mut self) -> Result<(), PipelineError> {
+        for cell in self.live.cells().into_iter().rev() {
+            self.release_with_dependants(cell)?;
+        }
+        Ok(())
+    }
+
+    /// Releases a resource after those that need it.
+    fn release_with_dependants(&mut self, cell: usize) -> Result<(), PipelineError> {
+        let others = self.live.cells();
+        let dependants: Vec<usize> = others
+            .into_iter()
+            .filter(|c| *c == cell || resources_of(&self.session.graph, *c).contains(&cell))
+            .collect();
+        for dependant in dependants.into_iter().rev() {
+            let Some(at) = self.live.0.iter().position(|l| l.cell == dependant) else { continue };
+            let live = self.live.0.remove(at);
+            let left = left_behind(&self.context, live.lease.release())?;
+            self.exclusives.release(&live.exclusive);
+            let cell = self.session.graph.name(dependant);
+            (self.context.listener)(&Event::ResourceReleased { cell, left });
+        }
+        Ok(())
+    }
+}
+
+/// Stores what a resource left, for whoever wants to look; nothing refers to it.
+fn left_behind(
+    context: &Context<'_>,
+    outputs: Vec<Output>,
+) -> Result<BTreeMap<String, artifacts::Digest>, PipelineError> {
+    let mut left = BTreeMap::new();
+    for output in outputs {
+        let digest = match &output.content {
+            Content::Bytes(bytes) => context.store.put(bytes)?,
+            Content::File(path) if path.is_file() => context.store.put_file(path)?,
+            Content::File(_) => continue,
+        };
+        left.insert(output.name, digest);
+    }
+    Ok(left)
+}

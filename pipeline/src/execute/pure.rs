@@ -1,0 +1,82 @@
+//! Pure cells, on several threads; their results do not depend on how many.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use super::attempt::{Context, Finished, execute};
+use super::drive::Executor;
+use super::task::Task;
+use crate::error::PipelineError;
+use crate::plan::State;
+
+/// Results are committed together after this long, or when there are this many: a synced
+/// commit costs milliseconds, and what a crash can lose is bounded by it.
+const COMMIT_AFTER: Duration = Duration::from_millis(200);
+const COMMIT_AT: usize = 64;
+
+impl Executor<'_, '_> {
+    /// Executes the pure cells that are ready, and those that become ready by it; with
+    /// `feeding`, only those that a measurement or resource is waiting for.
+    pub(super) fn pure_phase(&mut self, feeding: bool) -> Result<(), PipelineError> {
+        // Where the next cells come from is decided here, and the workers only compute: the
+        // order of execution and of commits does not depend on them.
+        let (tasks, inbox) = channel::<Task<'_>>();
+        let (results, finished) = channel::<Result<Finished, PipelineError>>();
+        let inbox = Mutex::new(inbox);
+        let context = std::sync::Arc::clone(&self.context);
+        let context: &Context<'_> = &context;
+        std::thread::scope(|scope| {
+            let waiting = if feeding { self.ready_feeding.len() } else { self.ready_pure.len() };
+            for _ in 0..self.jobs.min(waiting.max(1) * 4).max(1) {
+                let (inbox, results) = (&inbox, results.clone());
+                scope.spawn(move || {
+                    loop {
+                        let next = inbox.lock().map(|inbox| inbox.recv());
+                        let Ok(Ok(task)) = next else { break };
+                        if results.send(execute(context, &task)).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(results);
+            let mut in_flight = 0;
+            let mut last_commit = Instant::now();
+            loop {
+                while in_flight < self.jobs * 2 && self.stopped.is_none() {
+                    if self.context.cancelled.load(Ordering::Relaxed) {
+                        self.interrupt();
+                        break;
+                    }
+                    let queue: &mut VecDeque<usize> =
+                        if feeding { &mut self.ready_feeding } else { &mut self.ready_pure };
+                    let Some(cell) = queue.pop_front() else { break };
+                    let State::Ready(key) = self.session.states[cell] else { continue };
+                    let task = self.task(cell, key);
+                    tasks.send(task).expect("the workers wait for tasks");
+                    in_flight += 1;
+                }
+                if in_flight == 0 {
+                    break;
+                }
+                match finished.recv_timeout(COMMIT_AFTER) {
+                    Ok(result) => {
+                        in_flight -= 1;
+                        self.finish(result?)?;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("workers live while tasks may come"),
+                }
+                if self.commits.len() >= COMMIT_AT || last_commit.elapsed() >= COMMIT_AFTER {
+                    self.commit()?;
+                    last_commit = Instant::now();
+                }
+            }
+            drop(tasks);
+            self.commit()
+        })
+    }
+}

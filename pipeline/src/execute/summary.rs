@@ -1,0 +1,154 @@
+//! What a run came to.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use artifacts::Digest;
+use serde::Serialize;
+
+use super::drive::{Executor, Stop};
+use crate::error::PipelineError;
+use crate::lock::LockClass;
+use crate::plan::{Outcome, Session};
+use crate::record::{Record, parse_outputs};
+use crate::stage::{Artifact, CellStatus, Class, Coordinates, LedgerLine, Study};
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// Cells by status word, those left out by the experiment included.
+    pub counts: BTreeMap<&'static str, usize>,
+    /// Cells executed by this run, failed ones included.
+    pub executed: usize,
+    /// Resources that were started, whether or not that executed their cell.
+    pub resource_starts: usize,
+    /// Whether the user stopped the run.
+    pub interrupted: bool,
+    /// The lock.
+    pub lock: PathBuf,
+    /// Whether the lock's text changed.
+    pub lock_written: bool,
+    /// The trail digest.
+    pub trail: Digest,
+    /// The results of the stages that see the study and that no other stage needs: the reports.
+    pub results: Vec<StudyResult>,
+    /// Every planned cell.
+    pub ledger: Vec<LedgerLine>,
+}
+
+/// The outputs of one cell that sees the study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StudyResult {
+    /// The stage's name.
+    pub stage: String,
+    /// The coordinates.
+    pub coordinates: Coordinates,
+    /// The record.
+    pub record: Digest,
+    /// The outputs by name.
+    pub outputs: BTreeMap<String, Artifact>,
+}
+
+impl RunSummary {
+    /// Returns whether every planned cell is ok or left out by the experiment.
+    pub fn is_complete(&self) -> bool {
+        self.counts.keys().all(|status| ["ok", "excluded"].contains(status))
+    }
+}
+
+pub(super) fn summary(
+    executor: &mut Executor<'_, '_>,
+    lock: PathBuf,
+    lock_written: bool,
+) -> Result<RunSummary, PipelineError> {
+    let session = &mut executor.session;
+    let mut ledger = ledger(session, true);
+    let mut at = 0;
+    for node in &session.graph.nodes {
+        for cell in node.first..node.first + node.stage.cells.len() {
+            if let Some(evidence) = executor.evidence.get(&cell) {
+                ledger[at + cell - node.first].evidence = evidence.clone();
+            }
+        }
+        at += node.stage.cells.len() + node.stage.excluded.len();
+    }
+    let mut counts = BTreeMap::new();
+    for line in &ledger {
+        *counts.entry(line.status.word()).or_default() += 1;
+    }
+    let mut results = Vec::new();
+    for (number, node) in session.graph.nodes.iter().enumerate() {
+        if node.class != LockClass::Study || !node.readers.is_empty() {
+            continue;
+        }
+        for (i, cell) in node.stage.cells.iter().enumerate() {
+            let Some(Outcome::Ok { record, outputs, .. }) = session.settled(node.first + i) else { continue };
+            let outputs = parse_outputs(outputs).unwrap_or_default();
+            results.push(StudyResult {
+                stage: node.stage.name.clone(),
+                coordinates: session.graph.experiment.coordinates(number, &cell.at),
+                record: *record,
+                outputs: outputs.into_iter().map(|(name, artifact)| (name.to_owned(), artifact)).collect(),
+            });
+        }
+    }
+    Ok(RunSummary {
+        counts,
+        executed: executor.executed,
+        resource_starts: executor.resource_starts,
+        interrupted: matches!(executor.stopped, Some(Stop::Interrupted)),
+        lock,
+        lock_written,
+        trail: session.trail(),
+        results,
+        ledger,
+    })
+}
+
+/// What a stage that sees the study sees: the spec with sorted keys (their order is in no
+/// key), the trail, and the ledger as far as the trail covers it.
+pub(super) fn study_of(session: &mut Session<'_>) -> Study {
+    let mut spec = session.graph.experiment.spec.clone();
+    spec.sort_all_objects();
+    Study { spec, trail: session.trail(), ledger: ledger(session, false) }
+}
+
+/// Returns a line for every planned cell, in the order of stages and axes, those left out last
+/// in their stage. Evidence is that of measurements that failed: the trail holds their records,
+/// and no others'.
+fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
+    let experiment = session.graph.experiment;
+    let mut lines = Vec::new();
+    let nodes = session.graph.nodes.iter().enumerate();
+    for (number, node) in nodes.filter(|(_, n)| with_study || n.class != LockClass::Study) {
+        for (i, cell) in node.stage.cells.iter().enumerate() {
+            let (status, reason, record) = match session.settled(node.first + i) {
+                Some(Outcome::Not { status, reason, record, .. }) => {
+                    (*status, Some(reason.to_string()), record.as_ref())
+                }
+                _ => (CellStatus::Ok, None, None),
+            };
+            let evidence = record
+                .filter(|_| node.stage.class == Class::Measurement)
+                .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok())
+                .map(|record| record.evidence);
+            lines.push(LedgerLine {
+                stage: node.stage.name.clone(),
+                coordinates: experiment.coordinates(number, &cell.at),
+                status,
+                reason,
+                evidence: evidence.unwrap_or_default(),
+            });
+        }
+        for excluded in &node.stage.excluded {
+            lines.push(LedgerLine {
+                stage: node.stage.name.clone(),
+                coordinates: experiment.coordinates(number, &excluded.at),
+                status: CellStatus::Excluded,
+                reason: Some(excluded.reason.clone()),
+                evidence: BTreeMap::new(),
+            });
+        }
+    }
+    lines
+}

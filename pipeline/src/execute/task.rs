@@ -1,0 +1,130 @@
+//! Everything one cell needs to execute, owned, so that any thread can take it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use artifacts::ActionKey;
+
+use crate::graph::{Graph, Member};
+use crate::key::Recipe;
+use crate::lock::LockClass;
+use crate::plan::{Outcome, Session};
+use crate::record::parse_outputs;
+use crate::stage::{Coordinates, Input, InputCell, Json, StageKind, Study};
+
+/// One cell to execute.
+pub(super) struct Task<'a> {
+    pub(super) cell: usize,
+    pub(super) name: String,
+    pub(super) kind: &'a dyn StageKind,
+    pub(super) stage: String,
+    pub(super) coordinates: Coordinates,
+    pub(super) parameters: Json,
+    pub(super) inputs: Vec<Input>,
+    pub(super) study: Option<Arc<Study>>,
+    pub(super) recipe: Recipe,
+    pub(super) key: ActionKey,
+    pub(super) timeout: Option<Duration>,
+    pub(super) retries: u32,
+    pub(super) order: u64,
+}
+
+impl<'a> Task<'a> {
+    /// Builds the task of a cell whose inputs are settled.
+    pub(super) fn new(
+        session: &mut Session<'a>,
+        cell: usize,
+        key: ActionKey,
+        order: u64,
+        study: Option<Arc<Study>>,
+    ) -> Self {
+        let recipe = session.recipe(cell);
+        let graph = &session.graph;
+        let (number, i) = graph.place(cell);
+        let node = &graph.nodes[number];
+        let planned = &node.stage.cells[i];
+        // Sorted, since the order of mapping keys is not in the key.
+        let mut parameters = node.stage.parameter_sets[planned.parameters as usize].clone();
+        parameters.sort_all_objects();
+        let inputs = node.needs.iter().map(|need| {
+            let source = &graph.nodes[need.stage].stage;
+            let members = need.members(need.group_of_reader[i]);
+            let cells =
+                members.map(|member| input_cell(session, need.stage, member, study.is_some())).collect();
+            Input { stage: source.name.clone(), kind: source.kind.clone(), cells }
+        });
+        Self {
+            cell,
+            name: graph.name(cell),
+            kind: node.kind,
+            stage: node.stage.name.clone(),
+            coordinates: graph.experiment.coordinates(number, &planned.at),
+            parameters,
+            inputs: inputs.collect(),
+            study,
+            key,
+            timeout: planned.timeout,
+            retries: planned.retries,
+            order,
+            recipe,
+        }
+    }
+
+    /// Tells the inputs how to reach what is alive.
+    pub(super) fn connect(&mut self, graph: &Graph<'_>, live: impl Fn(usize) -> Option<Json>) {
+        let (number, i) = graph.place(self.cell);
+        for (need, input) in graph.nodes[number].needs.iter().zip(&mut self.inputs) {
+            let members = need.members(need.group_of_reader[i]);
+            for (member, cell) in members.zip(&mut input.cells) {
+                if let Member::Cell(m) = member {
+                    cell.live = live(graph.nodes[need.stage].first + m);
+                }
+            }
+        }
+    }
+}
+
+/// An input cell as its reader sees it. The digest of a record is shown to nobody but stages
+/// that see the study, and only that of a measurement: no other key or trail holds it.
+fn input_cell(session: &Session<'_>, stage: usize, member: Member, sees_study: bool) -> InputCell {
+    let node = &session.graph.nodes[stage];
+    let at = match member {
+        Member::Cell(i) => &node.stage.cells[i].at,
+        Member::Excluded(i) => &node.stage.excluded[i].at,
+    };
+    let coordinates = session.graph.experiment.coordinates(stage, at);
+    let shown = session.shown_parameters(stage, member);
+    let mut parameters = shown.map_or(Json::Null, |set| node.stage.parameter_sets[set].clone());
+    parameters.sort_all_objects();
+    let outcome = match member {
+        Member::Cell(i) => session.settled(node.first + i),
+        Member::Excluded(_) => None,
+    };
+    match outcome {
+        Some(Outcome::Ok { record, outputs, .. }) => {
+            let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+            InputCell {
+                coordinates,
+                status: crate::stage::CellStatus::Ok,
+                reason: None,
+                parameters,
+                outputs: outputs.into_iter().map(|(name, artifact)| (name.to_owned(), artifact)).collect(),
+                record: (sees_study && node.class == LockClass::Measurement).then_some(*record),
+                live: None,
+            }
+        }
+        other => {
+            let (status, reason) = session.missing(stage, member, other);
+            InputCell {
+                coordinates,
+                status,
+                reason: Some(reason.to_owned()),
+                parameters,
+                outputs: BTreeMap::new(),
+                record: None,
+                live: None,
+            }
+        }
+    }
+}

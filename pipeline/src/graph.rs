@@ -1,0 +1,268 @@
+//! Which cells read which: the experiment's cells numbered through, and for every needed stage
+//! the groups of its cells that join with one and the same set of readers.
+//!
+//! A group is shared by all cells that agree on the shared axes, so that a list of thousands
+//! of inputs is built and digested once. Everything is flat arrays: ten thousand cells cost
+//! about a megabyte.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use artifacts::Digest;
+
+use crate::cell::{cell_text, push_label};
+use crate::experiment::{Experiment, Stage};
+use crate::key::value_digest;
+use crate::lock::LockClass;
+use crate::stage::{Class, Registry, StageKind};
+
+/// A kind the experiment names that the registry lacks; a mistake of the program, since the
+/// language checks kinds.
+#[derive(Debug)]
+pub struct UnknownKind(pub String);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no stage kind is named `{}`", self.0)
+    }
+}
+
+/// The experiment with its cells numbered from 0 through all stages.
+pub(crate) struct Graph<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) cells: usize,
+}
+
+/// One stage.
+pub(crate) struct Node<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) kind: &'a dyn StageKind,
+    pub(crate) class: LockClass,
+    /// The number of the stage's first cell.
+    pub(crate) first: usize,
+    pub(crate) needs: Vec<Need>,
+    /// (stage, position in its `needs`) of those that need this one.
+    pub(crate) readers: Vec<(usize, usize)>,
+    /// The coordinates of each cell as text.
+    pub(crate) texts: Vec<Box<str>>,
+    pub(crate) parameters: Vec<Digest>,
+}
+
+/// One needed stage of a stage.
+pub(crate) struct Need {
+    /// The needed stage.
+    pub(crate) stage: usize,
+    /// For each cell that reads: its group.
+    pub(crate) group_of_reader: Vec<u32>,
+    /// For each cell of the needed stage: its group, [`NO_GROUP`] if nobody reads it.
+    pub(crate) group_of_member: Vec<u32>,
+    members: Flat,
+    readers: Flat,
+}
+
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+
+/// A list of lists in two arrays.
+struct Flat {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Flat {
+    /// Groups `(group, item)` pairs, keeping their order within a group.
+    fn new(groups: usize, pairs: &[(u32, u32)]) -> Self {
+        let mut starts = vec![0_u32; groups + 1];
+        for (group, _) in pairs {
+            starts[*group as usize + 1] += 1;
+        }
+        for i in 0..groups {
+            starts[i + 1] += starts[i];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0; pairs.len()];
+        for (group, item) in pairs {
+            let at = &mut next[*group as usize];
+            items[*at as usize] = *item;
+            *at += 1;
+        }
+        Self { starts, items }
+    }
+
+    fn get(&self, group: u32) -> &[u32] {
+        let group = group as usize;
+        &self.items[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+}
+
+/// A member of a group: a cell of the needed stage, or one the experiment leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Member {
+    /// The index into [`Stage::cells`].
+    Cell(usize),
+    /// The index into [`Stage::excluded`].
+    Excluded(usize),
+}
+
+const EXCLUDED: u32 = 1 << 31;
+
+impl Member {
+    fn pack(self) -> u32 {
+        let small = |i: usize| u32::try_from(i).expect("a stage has fewer than 2³¹ cells");
+        match self {
+            Self::Cell(i) => small(i),
+            Self::Excluded(i) => small(i) | EXCLUDED,
+        }
+    }
+
+    fn unpack(packed: u32) -> Self {
+        if packed & EXCLUDED == 0 {
+            Self::Cell(packed as usize)
+        } else {
+            Self::Excluded((packed & !EXCLUDED) as usize)
+        }
+    }
+}
+
+impl Need {
+    /// Returns the members of a group in the order of their axes.
+    pub(crate) fn members(&self, group: u32) -> impl ExactSizeIterator<Item = Member> + '_ {
+        self.members.get(group).iter().map(|m| Member::unpack(*m))
+    }
+
+    /// Returns the cells (indices in their stage) that read a group.
+    pub(crate) fn readers(&self, group: u32) -> &[u32] {
+        self.readers.get(group)
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.members.len()
+    }
+}
+
+impl<'a> Graph<'a> {
+    pub(crate) fn new(experiment: &'a Experiment, registry: &'a Registry) -> Result<Self, UnknownKind> {
+        let mut nodes: Vec<Node<'a>> = Vec::with_capacity(experiment.stages.len());
+        let mut first = 0;
+        for (number, stage) in experiment.stages.iter().enumerate() {
+            let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
+            let kind = kind.ok_or_else(|| UnknownKind(stage.kind.clone()))?.as_ref();
+            let needs: Vec<Need> =
+                stage.needs.iter().map(|needed| need(experiment, number, *needed)).collect();
+            for (i, needed) in stage.needs.iter().enumerate() {
+                nodes[*needed].readers.push((number, i));
+            }
+            nodes.push(Node {
+                stage,
+                kind,
+                class: LockClass::of(stage.class, kind.sees_study()),
+                first,
+                needs,
+                readers: Vec::new(),
+                texts: texts(experiment, stage),
+                parameters: stage.parameter_sets.iter().map(value_digest).collect(),
+            });
+            first += stage.cells.len();
+        }
+        Ok(Self { experiment, nodes, cells: first })
+    }
+
+    /// Returns the stage and the index in it of a numbered cell.
+    pub(crate) fn place(&self, cell: usize) -> (usize, usize) {
+        let stage = self.nodes.partition_point(|n| n.first <= cell) - 1;
+        // Stages without cells share their first number with the next: the last of them has it.
+        (stage, cell - self.nodes[stage].first)
+    }
+
+    pub(crate) fn name(&self, cell: usize) -> String {
+        let (stage, i) = self.place(cell);
+        cell_text(&self.nodes[stage].stage.name, &self.nodes[stage].texts[i])
+    }
+
+    /// Returns the numbers of the cells that a cell reads of one of its needed stages.
+    pub(crate) fn inputs(&self, cell: usize) -> impl Iterator<Item = usize> + '_ {
+        let (stage, i) = self.place(cell);
+        self.nodes[stage].needs.iter().flat_map(move |need| {
+            let first = self.nodes[need.stage].first;
+            need.members(need.group_of_reader[i]).filter_map(move |m| match m {
+                Member::Cell(index) => Some(first + index),
+                Member::Excluded(_) => None,
+            })
+        })
+    }
+
+    pub(crate) fn class(&self, cell: usize) -> Class {
+        self.nodes[self.place(cell).0].stage.class
+    }
+}
+
+fn texts(experiment: &Experiment, stage: &Stage) -> Vec<Box<str>> {
+    let labels: Vec<Vec<String>> = stage
+        .over
+        .iter()
+        .map(|axis| {
+            let axis = &experiment.axes[*axis];
+            let write = |label| {
+                let mut text = format!("{}=", axis.name);
+                push_label(&mut text, label);
+                text
+            };
+            axis.labels.iter().map(write).collect()
+        })
+        .collect();
+    let mut text = String::new();
+    let cell = |at: &[u16]| {
+        text.clear();
+        for (labels, label) in labels.iter().zip(at) {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(&labels[usize::from(*label)]);
+        }
+        text.as_str().into()
+    };
+    stage.cells.iter().map(|c| &*c.at).map(cell).collect()
+}
+
+fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
+    let shared = experiment.shared_axes(stage, needed);
+    let (reader, source) = (&experiment.stages[stage], &experiment.stages[needed]);
+    let mut members: Vec<(&[u16], Member)> = Vec::with_capacity(source.cells.len() + source.excluded.len());
+    members.extend(source.cells.iter().enumerate().map(|(i, c)| (&*c.at, Member::Cell(i))));
+    members.extend(source.excluded.iter().enumerate().map(|(i, e)| (&*e.at, Member::Excluded(i))));
+    if !members.is_sorted_by_key(|m| m.0) {
+        members.sort_by_key(|m| m.0);
+    }
+    // Labels of the shared axes, packed into one number where they fit (four axes): the map is
+    // the only part that is not linear in memory order.
+    let mut groups: HashMap<Vec<u16>, u32> = HashMap::new();
+    let mut group_of = |labels: Vec<u16>| {
+        let next = u32::try_from(groups.len()).expect("fewer than 2³² groups");
+        *groups.entry(labels).or_insert(next)
+    };
+    let member_groups: Vec<u32> =
+        members.iter().map(|(at, _)| group_of(shared.iter().map(|(_, j)| at[*j]).collect())).collect();
+    let group_of_reader: Vec<u32> =
+        reader.cells.iter().map(|c| group_of(shared.iter().map(|(i, _)| c.at[*i]).collect())).collect();
+    let count = groups.len();
+    let mut group_of_member = vec![NO_GROUP; source.cells.len()];
+    for ((_, member), group) in members.iter().zip(&member_groups) {
+        if let Member::Cell(i) = member {
+            group_of_member[*i] = *group;
+        }
+    }
+    let pairs: Vec<(u32, u32)> =
+        member_groups.iter().zip(&members).map(|(g, (_, m))| (*g, m.pack())).collect();
+    let reading: Vec<(u32, u32)> = group_of_reader.iter().copied().zip(0..).collect();
+    Need {
+        stage: needed,
+        members: Flat::new(count, &pairs),
+        readers: Flat::new(count, &reading),
+        group_of_reader,
+        group_of_member,
+    }
+}

@@ -1,0 +1,475 @@
+//! The lock: `NAME.lock` beside the YAML, made to be committed.
+//!
+//! ```text
+//! benchtrail lock 1
+//! experiment "quickstart"
+//! seed 164
+//! trail b3:…
+//! stage ladder measurement
+//! ok concurrency=1,rep=1 b3:KEY b3:RECORD b3:OUTPUTS
+//! failed concurrency=2,rep=1 b3:KEY b3:RECORD - "no token within 30 s"
+//! excluded concurrency=8,rep=1 - - - "too slow on this machine"
+//! stage report study
+//! ok - b3:KEY b3:RECORD b3:OUTPUTS
+//! ```
+//!
+//! Stages and cells are sorted by name, so that equal results give equal files. OUTPUTS is
+//! the digest of the output summary ([`crate::record::outputs_text`]).
+//!
+//! # The trail digest
+//!
+//! One hash that stands for the whole study: BLAKE3 over one line for each cell, in the order
+//! of the file, of all stages but those that see the study (they contain the trail).
+//! A line is `CELL STATUS` and the reason if there is one, then for a measurement the digest
+//! of its record, for any other cell the digest of its outputs. So a pure stage executed again
+//! to the same bytes leaves the trail as it is, and a new measurement never does.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use artifacts::{ActionKey, Digest};
+
+use crate::cell::cell_text;
+use crate::experiment::Experiment;
+use crate::stage::{CellStatus, Class};
+
+const FIRST_LINE: &str = "benchtrail lock 1";
+
+/// What the trail takes of a stage's cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockClass {
+    /// A resource: status and outputs.
+    Resource,
+    /// A measurement: status and record.
+    Measurement,
+    /// A pure stage: status and outputs.
+    Pure,
+    /// A stage that sees the study: nothing.
+    Study,
+}
+
+impl LockClass {
+    /// Returns the class as the lock writes it.
+    pub fn of(class: Class, sees_study: bool) -> Self {
+        match class {
+            _ if sees_study => Self::Study,
+            Class::Resource => Self::Resource,
+            Class::Measurement => Self::Measurement,
+            Class::Pure => Self::Pure,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Resource => "resource",
+            Self::Measurement => "measurement",
+            Self::Pure => "pure",
+            Self::Study => "study",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Resource, Self::Measurement, Self::Pure, Self::Study].into_iter().find(|c| c.word() == word)
+    }
+}
+
+/// The lock of one experiment (and profile).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lock {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The profile, if any.
+    pub profile: Option<String>,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// The stages sorted by name.
+    pub stages: Vec<LockStage>,
+}
+
+/// The cells of one stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockStage {
+    /// The stage's name.
+    pub name: String,
+    /// Its class.
+    pub class: LockClass,
+    /// Its cells sorted by coordinates.
+    pub cells: Vec<LockCell>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockCell {
+    /// The coordinates as text; empty for a stage without axes.
+    pub coordinates: String,
+    /// The status.
+    pub status: CellStatus,
+    /// The action key, unless none could be computed.
+    pub key: Option<ActionKey>,
+    /// The record's digest, if it was executed.
+    pub record: Option<Digest>,
+    /// The digest of the output summary, if ok.
+    pub outputs: Option<Digest>,
+    /// Why it is not ok.
+    pub reason: Option<String>,
+}
+
+/// The lock cannot be read or written.
+#[derive(Debug)]
+pub enum LockError {
+    /// The file system refused.
+    Io(PathBuf, io::Error),
+    /// A line is not what it should be.
+    Line(PathBuf, usize, String),
+    /// The cells do not give the trail digest of the header.
+    Trail(PathBuf, Box<(Digest, Digest)>),
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = "restore the file, or delete it and run again (results stay in the store)";
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Line(path, line, what) => write!(f, "{}:{line}: {what}; {remedy}", path.display()),
+            Self::Trail(path, digests) => write!(
+                f,
+                "{}: the header says trail {}, its cells give {}: the file was edited; {remedy}",
+                path.display(),
+                digests.0.short(),
+                digests.1.short()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+/// Returns where the lock of an experiment lies: beside its YAML, `NAME.lock` or `NAME.PROFILE.lock`
+/// after the name of the file.
+pub fn lock_path(experiment: &Experiment) -> PathBuf {
+    let extension = match &experiment.profile {
+        None => "lock".to_owned(),
+        Some(profile) => format!("{profile}.lock"),
+    };
+    experiment.file.with_extension(extension)
+}
+
+impl Lock {
+    /// Returns the trail digest.
+    pub fn trail(&self) -> Digest {
+        let mut bytes = b"benchtrail/1/trail\0".to_vec();
+        for stage in self.stages.iter().filter(|s| s.class != LockClass::Study) {
+            for cell in &stage.cells {
+                bytes.extend_from_slice(cell_text(&stage.name, &cell.coordinates).as_bytes());
+                bytes.push(b' ');
+                bytes.extend_from_slice(cell.status.word().as_bytes());
+                if let Some(reason) = &cell.reason {
+                    bytes.push(b' ');
+                    bytes.extend_from_slice(quoted(reason).as_bytes());
+                }
+                let result = if stage.class == LockClass::Measurement { cell.record } else { cell.outputs };
+                if let Some(digest) = result {
+                    bytes.push(b' ');
+                    bytes.extend_from_slice(digest.as_bytes());
+                }
+                bytes.push(b'\n');
+            }
+        }
+        Digest::of(&bytes)
+    }
+
+    /// Sorts stages and cells as the file has them.
+    pub fn sort(&mut self) {
+        self.stages.sort_by(|a, b| a.name.cmp(&b.name));
+        for stage in &mut self.stages {
+            stage.cells.sort_by(|a, b| a.coordinates.cmp(&b.coordinates));
+        }
+    }
+
+    /// Returns the file's text.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{FIRST_LINE}\nexperiment {}\n", quoted(&self.experiment));
+        if let Some(profile) = &self.profile {
+            text.push_str(&format!("profile {}\n", quoted(profile)));
+        }
+        text.push_str(&format!("seed {}\ntrail {}\n", self.seed, self.trail()));
+        for stage in &self.stages {
+            text.push_str(&format!("stage {} {}\n", quoted(&stage.name), stage.class.word()));
+            for cell in &stage.cells {
+                text.push_str(cell.status.word());
+                text.push(' ');
+                text.push_str(if cell.coordinates.is_empty() { "-" } else { &cell.coordinates });
+                for digest in [cell.key.map(|k| k.0), cell.record, cell.outputs] {
+                    match digest {
+                        Some(digest) => {
+                            text.push_str(" b3:");
+                            text.push_str(&digest.hex());
+                        }
+                        None => text.push_str(" -"),
+                    }
+                }
+                if let Some(reason) = &cell.reason {
+                    text.push(' ');
+                    text.push_str(&quoted(reason));
+                }
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// Reads a lock; `None` if there is no file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no lock, or was edited.
+    pub fn read(path: &Path) -> Result<Option<Self>, LockError> {
+        match fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, path).map(Some),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(LockError::Io(path.to_owned(), e)),
+        }
+    }
+
+    /// Reads the text of a lock; `path` is for messages.
+    ///
+    /// # Errors
+    /// If it is no lock, or was edited.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
+        let mut lock = Self::default();
+        let mut trail = None;
+        for (i, line) in text.lines().enumerate() {
+            let wrong = |what: &str| LockError::Line(path.to_owned(), i + 1, what.to_owned());
+            if ["<<<<<<<", "=======", ">>>>>>>", "|||||||"].iter().any(|mark| line.starts_with(mark)) {
+                return Err(wrong("a merge conflict was left in the lock"));
+            }
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match (i, word) {
+                (0, _) if line == FIRST_LINE => {}
+                (0, _) => return Err(wrong(&format!("expected `{FIRST_LINE}`"))),
+                (_, "experiment") => {
+                    lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?;
+                }
+                (_, "profile") => {
+                    lock.profile = Some(unquoted(rest).ok_or_else(|| wrong("expected a profile"))?);
+                }
+                (_, "seed") => lock.seed = rest.parse().map_err(|_| wrong("expected a seed"))?,
+                (_, "trail") => {
+                    trail =
+                        Some(rest.parse().map_err(|e: artifacts::DigestParseError| wrong(&e.to_string()))?);
+                }
+                (_, "stage") => {
+                    let (name, class) =
+                        rest.rsplit_once(' ').ok_or_else(|| wrong("expected `stage NAME CLASS`"))?;
+                    let name = unquoted(name).ok_or_else(|| wrong("expected a stage's name"))?;
+                    let class = LockClass::parse(class).ok_or_else(|| wrong("expected a stage's class"))?;
+                    lock.stages.push(LockStage { name, class, cells: Vec::new() });
+                }
+                _ => {
+                    let stage = lock.stages.last_mut().ok_or_else(|| wrong("expected a header line"))?;
+                    stage.cells.push(cell_line(word, rest).map_err(|what| wrong(&what))?);
+                }
+            }
+        }
+        let Some(header) = trail else {
+            return Err(LockError::Line(path.to_owned(), 1, "the lock has no trail digest".to_owned()));
+        };
+        let found = lock.trail();
+        if found != header {
+            return Err(LockError::Trail(path.to_owned(), Box::new((header, found))));
+        }
+        Ok(lock)
+    }
+
+    /// Writes the file if its text would change; the old or the new text is there at every
+    /// instant. Returns whether it was written.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn write(&self, path: &Path) -> Result<bool, LockError> {
+        let text = self.to_text();
+        let error = |e| LockError::Io(path.to_owned(), e);
+        match fs::read(path) {
+            Ok(bytes) if bytes == text.as_bytes() => return Ok(false),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(error(e)),
+        }
+        let temporary = path.with_extension(format!("{}.lock.tmp", std::process::id()));
+        let write = || {
+            let mut file = fs::File::create(&temporary)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&temporary, path)?;
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::File::open(folder)?.sync_all()
+        };
+        write().map_err(|e| {
+            let _ = fs::remove_file(&temporary);
+            error(e)
+        })?;
+        Ok(true)
+    }
+
+    /// Returns an index over the cells by stage and coordinates.
+    pub fn index(&self) -> HashMap<(&str, &str), &LockCell> {
+        let stages = self.stages.iter();
+        stages.flat_map(|s| s.cells.iter().map(|c| ((s.name.as_str(), c.coordinates.as_str()), c))).collect()
+    }
+
+    /// Returns every record the lock names: the roots that must stay in the store.
+    pub fn records(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.stages.iter().flat_map(|s| s.cells.iter().filter_map(|c| c.record))
+    }
+}
+
+/// A name or reason on one line: as in JSON, without quotes where none are needed for names.
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+fn unquoted(text: &str) -> Option<String> {
+    serde_json::from_str(text).ok()
+}
+
+fn cell_line(status: &str, rest: &str) -> Result<LockCell, String> {
+    use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok as Fine, Skipped, Timeout};
+    let status = [Fine, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
+        .into_iter()
+        .find(|s| s.word() == status)
+        .ok_or_else(|| format!("`{status}` is no status"))?;
+    let (coordinates, rest) = split_coordinates(rest).ok_or("expected coordinates")?;
+    let mut fields = rest.splitn(4, ' ');
+    let mut digest = |what: &str| match fields.next() {
+        Some("-") => Ok(None),
+        Some(text) => text.parse::<Digest>().map(Some).map_err(|e| e.to_string()),
+        None => Err(format!("expected the digest of the {what}")),
+    };
+    let key = digest("key")?.map(ActionKey);
+    let record = digest("record")?;
+    let outputs = digest("outputs")?;
+    let reason = match fields.next() {
+        None => None,
+        Some(text) => Some(unquoted(text).ok_or("expected a quoted reason")?),
+    };
+    if (status == Fine) != (record.is_some() && outputs.is_some() && key.is_some() && reason.is_none()) {
+        return Err(format!("a cell that is `{}` needs other fields", status.word()));
+    }
+    let coordinates = if coordinates == "-" { String::new() } else { coordinates.to_owned() };
+    Ok(LockCell { coordinates, status, key, record, outputs, reason })
+}
+
+/// Splits at the first space outside quotes.
+fn split_coordinates(text: &str) -> Option<(&str, &str)> {
+    let (mut inside, mut escaped) = (false, false);
+    for (i, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if inside => escaped = true,
+            b'"' => inside = !inside,
+            b' ' if !inside => return Some((&text[..i], &text[i + 1..])),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Lock {
+        let digest = |t: &str| Digest::of(t.as_bytes());
+        let ok = |coordinates: &str| LockCell {
+            coordinates: coordinates.into(),
+            status: CellStatus::Ok,
+            key: Some(ActionKey(digest("key"))),
+            record: Some(digest("record")),
+            outputs: Some(digest("outputs")),
+            reason: None,
+        };
+        let excluded = LockCell {
+            coordinates: "label=\"a b\\\"\",rep=2".into(),
+            status: CellStatus::Excluded,
+            key: None,
+            record: None,
+            outputs: None,
+            reason: Some("too \"slow\"\non this machine".into()),
+        };
+        Lock {
+            experiment: "quick start".into(),
+            profile: Some("smoke".into()),
+            seed: 7,
+            stages: vec![
+                LockStage { name: "checks".into(), class: LockClass::Pure, cells: vec![ok("")] },
+                LockStage {
+                    name: "ladder".into(),
+                    class: LockClass::Measurement,
+                    cells: vec![excluded, ok("rep=1")],
+                },
+                LockStage { name: "report".into(), class: LockClass::Study, cells: vec![ok("")] },
+            ],
+        }
+    }
+
+    fn parse(text: &str) -> Result<Lock, String> {
+        Lock::parse(text, Path::new("x.lock")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_lock_survives_its_text() {
+        assert_eq!(parse(&sample().to_text()).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_merge_conflict_is_named_with_its_line() {
+        let text = sample().to_text().replacen("seed 7", "<<<<<<< ours\nseed 7", 1);
+        assert!(parse(&text).unwrap_err().starts_with("x.lock:4: a merge conflict was left"), "{text}");
+    }
+
+    #[test]
+    fn an_edited_reason_no_longer_fits_the_trail() {
+        let text = sample().to_text().replace("on this machine", "everywhere");
+        assert!(parse(&text).unwrap_err().contains("the file was edited"));
+    }
+
+    #[test]
+    fn a_truncated_or_foreign_file_is_an_error_not_a_panic() {
+        let text = sample().to_text();
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+            // Cut within the last stage's lines the trail may still fit; nothing may panic.
+            let _ = parse(&text[..end]);
+        }
+        assert!(parse("").is_err());
+        assert!(parse("something else\n").unwrap_err().contains("x.lock:1: expected"));
+    }
+
+    #[test]
+    fn a_pure_stage_executed_again_to_the_same_bytes_leaves_the_trail_alone() {
+        let (mut pure, mut measured) = (sample(), sample());
+        pure.stages[0].cells[0].record = Some(Digest::of(b"again"));
+        measured.stages[1].cells[1].record = Some(Digest::of(b"again"));
+        assert_eq!(pure.trail(), sample().trail());
+        assert_ne!(measured.trail(), sample().trail());
+    }
+
+    #[test]
+    fn the_stage_that_sees_the_study_is_not_in_the_trail() {
+        let mut other = sample();
+        other.stages[2].cells[0].outputs = Some(Digest::of(b"again"));
+        assert_eq!(other.trail(), sample().trail());
+    }
+
+    #[test]
+    fn an_unchanged_lock_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        assert!(sample().write(&path).unwrap());
+        assert!(!sample().write(&path).unwrap());
+        assert_eq!(Lock::read(&path).unwrap(), Some(sample()));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,228 @@
+//! From what is known of every cell to the plan document.
+
+use std::collections::{BTreeMap, HashMap};
+
+use artifacts::Store;
+
+use super::reason::Reasons;
+use super::session::{Forced, Outcome, Session, State};
+use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCounts};
+use crate::cell::coordinates_text;
+use crate::error::PipelineError;
+use crate::experiment::Experiment;
+use crate::lock::LockClass;
+use crate::record::parse_outputs;
+use crate::stage::{Class, Registry};
+
+/// Earlier executions of a stage that an estimate looks at.
+const HISTORY: usize = 4096;
+
+/// Plans an experiment without starting anything.
+///
+/// # Errors
+/// If the store or the lock cannot be read, or an option names what does not exist.
+pub fn plan(
+    experiment: &Experiment,
+    registry: &Registry,
+    store: &Store,
+    options: &PlanOptions,
+) -> Result<Plan, PipelineError> {
+    let mut session = Session::new(experiment, registry, store, options)?;
+    session.check_inputs()?;
+    document(&mut session)
+}
+
+impl Session<'_> {
+    /// Looks whether the outputs that executing cells will read are in the store (they exist;
+    /// their bytes are checked when they are read), and plans cells again whose outputs are
+    /// not. Outputs that nobody is going to read are left to `fsck`.
+    pub(crate) fn check_inputs(&mut self) -> Result<(), PipelineError> {
+        let mut checked = vec![false; self.graph.cells];
+        loop {
+            let mut missing = Vec::new();
+            for cell in 0..self.graph.cells {
+                if matches!(self.states[cell], State::Settled(_)) {
+                    continue;
+                }
+                for input in self.graph.inputs(cell) {
+                    if std::mem::replace(&mut checked[input], true) {
+                        continue;
+                    }
+                    let Some(Outcome::Ok { outputs, .. }) = self.settled(input) else {
+                        checked[input] = false;
+                        continue;
+                    };
+                    let outputs = parse_outputs(outputs).unwrap_or_default();
+                    let gone = outputs.into_iter().find(|(_, a)| !self.store.contains(&a.digest));
+                    missing.extend(gone.map(|(name, _)| (input, name.to_owned())));
+                }
+            }
+            if missing.is_empty() {
+                return Ok(());
+            }
+            self.damaged.extend(missing);
+            self.restart()?;
+        }
+    }
+}
+
+fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
+    let mut reasons = Reasons::new();
+    let mut estimates = Estimates::default();
+    let mut cells = Vec::with_capacity(session.graph.cells);
+    let mut stages = Vec::new();
+    for number in 0..session.graph.nodes.len() {
+        let experiment = session.graph.experiment;
+        let stage = &experiment.stages[number];
+        let mut counts = Counts::default();
+        for i in 0..stage.cells.len() {
+            let cell = session.graph.nodes[number].first + i;
+            let decision = decision(session, cell, &mut reasons)?;
+            counts.count(&decision);
+            let estimate_s = match decision {
+                Decision::Run { .. } | Decision::After { .. } => estimates.of(session, cell)?,
+                _ => None,
+            };
+            let coordinates = session.graph.nodes[number].texts[i].to_string();
+            cells.push(PlannedCell { stage: stage.name.clone(), coordinates, decision, estimate_s });
+        }
+        for excluded in &stage.excluded {
+            let decision = Decision::Excluded { reason: excluded.reason.clone() };
+            counts.count(&decision);
+            let coordinates = coordinates_text(&experiment.coordinates(number, &excluded.at));
+            cells.push(PlannedCell { stage: stage.name.clone(), coordinates, decision, estimate_s: None });
+        }
+        let product = stage.over.iter().map(|axis| experiment.axes[*axis].labels.len()).product();
+        stages.push(StageCounts { stage: stage.name.clone(), class: stage.class, product, counts });
+    }
+    let mut total = Counts::default();
+    cells.iter().for_each(|cell| total.count(&cell.decision));
+    assert_eq!(total.sum(), stages.iter().map(|s| s.counts.sum()).sum::<usize>(), "two counts of one plan");
+    let active = |c: &&PlannedCell| matches!(c.decision, Decision::Run { .. } | Decision::After { .. });
+    let known: Vec<f64> = cells.iter().filter(active).filter_map(|c| c.estimate_s).collect();
+    let without_estimate = cells.iter().filter(active).count() - known.len();
+    let complete = session
+        .graph
+        .nodes
+        .iter()
+        .filter(|n| n.class != LockClass::Study)
+        .all(|n| (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some()));
+    Ok(Plan {
+        experiment: session.graph.experiment.name.clone(),
+        profile: session.graph.experiment.profile.clone(),
+        notes: notes(session, &cells),
+        cells,
+        stages,
+        total,
+        estimate_s: if known.is_empty() { None } else { Some(known.iter().sum()) },
+        without_estimate,
+        trail: complete.then(|| session.trail()),
+    })
+}
+
+fn decision(
+    session: &mut Session<'_>,
+    cell: usize,
+    reasons: &mut Reasons,
+) -> Result<Decision, PipelineError> {
+    Ok(match &session.states[cell] {
+        State::Settled(Outcome::Ok { record, .. }) => Decision::Cached { record: *record },
+        State::Settled(Outcome::Not { status, reason, .. }) => {
+            Decision::Blocked { status: *status, reason: reason.to_string() }
+        }
+        State::Ready(key) => {
+            let key = *key;
+            Decision::Run { reason: reasons.find(session, cell, key)? }
+        }
+        State::Waiting => {
+            let mut open = session.graph.inputs(cell).filter(|c| session.settled(*c).is_none());
+            match open.next() {
+                Some(first) => Decision::After { cell: session.graph.name(first), count: 1 + open.count() },
+                None => Decision::After { cell: "the whole study".to_owned(), count: 0 },
+            }
+        }
+    })
+}
+
+fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut replaced: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    for (cell, planned) in planned_cells(session, cells) {
+        let Decision::Run { reason } = &planned.decision else { continue };
+        let had = session.lock_line(cell).is_some_and(|l| l.outputs.is_some());
+        if session.graph.class(cell) == Class::Measurement && had && session.forced[cell] == Forced::No {
+            let entry = replaced.entry(&planned.stage).or_insert_with(|| (0, reason.to_string()));
+            entry.0 += 1;
+        }
+    }
+    for (stage, (count, reason)) in replaced {
+        let cells = if count == 1 { "cell" } else { "cells" };
+        notes.push(format!(
+            "{count} measured {cells} of `{stage}` will be measured anew ({reason}); the earlier results stay in \
+             the store, and --locked keeps using them"
+        ));
+    }
+    let mut several: Vec<_> = session.several.iter().collect();
+    several.sort_unstable();
+    for (cell, count) in several {
+        notes.push(format!(
+            "`{}` has {count} results under its key; the lock names the one in use",
+            session.graph.name(*cell)
+        ));
+    }
+    notes
+}
+
+/// Pairs the cells of the plan with their numbers, leaving out the excluded.
+fn planned_cells<'p>(
+    session: &Session<'_>,
+    cells: &'p [PlannedCell],
+) -> impl Iterator<Item = (usize, &'p PlannedCell)> {
+    let count = session.graph.cells;
+    let real = cells.iter().filter(|c| !matches!(c.decision, Decision::Excluded { .. }));
+    (0..count).zip(real)
+}
+
+/// Expected seconds of cells, from earlier executions.
+#[derive(Default)]
+struct Estimates {
+    stages: HashMap<usize, Known>,
+}
+
+/// Seconds of the newest ok execution of each cell of a stage, and the mean of all.
+struct Known {
+    cells: HashMap<String, f64>,
+    mean: Option<f64>,
+}
+
+impl Estimates {
+    fn of(&mut self, session: &Session<'_>, cell: usize) -> Result<Option<f64>, PipelineError> {
+        let (stage, i) = session.graph.place(cell);
+        let node = &session.graph.nodes[stage];
+        let known = match self.stages.entry(stage) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(empty) => {
+                let lines =
+                    session.store.history(&session.graph.experiment.name, &node.stage.name, None, HISTORY)?;
+                let lines: Vec<_> = lines.into_iter().filter(|l| l.cacheable).collect();
+                let sum: f64 = lines.iter().map(|l| l.seconds).sum();
+                let mean = (!lines.is_empty()).then(|| sum / lines.len() as f64);
+                // Newest first; collecting from the oldest on lets the newest win.
+                let cells = lines.into_iter().rev().map(|l| (l.coordinates, l.seconds)).collect();
+                empty.insert(Known { cells, mean })
+            }
+        };
+        Ok(known.cells.get(&*node.texts[i]).copied().or(known.mean))
+    }
+}
+
+impl Plan {
+    /// Returns the reason of a cell that runs, by stage and coordinates.
+    pub fn reason(&self, stage: &str, coordinates: &str) -> Option<&Reason> {
+        let cell = self.cells.iter().find(|c| c.stage == stage && c.coordinates == coordinates)?;
+        match &cell.decision {
+            Decision::Run { reason } => Some(reason),
+            _ => None,
+        }
+    }
+}

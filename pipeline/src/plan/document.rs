@@ -1,0 +1,125 @@
+//! The plan as plain data, for people (rendered elsewhere) and for `--json`.
+
+use artifacts::Digest;
+use serde::Serialize;
+
+use super::Reason;
+use crate::stage::{CellStatus, Class};
+
+/// What every cell of an experiment will do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The profile, if any.
+    pub profile: Option<String>,
+    /// The cells in the order of the stages and axes, those left out by the experiment last in
+    /// their stage.
+    pub cells: Vec<PlannedCell>,
+    /// The counts of each stage, in the order of the stages.
+    pub stages: Vec<StageCounts>,
+    /// The counts over all stages, taken over the cells; they equal the sums over `stages`.
+    pub total: Counts,
+    /// How long the cells that run will take, in seconds, from earlier executions; `None` if
+    /// nothing is known of any of them. Cells decided later count as if they ran.
+    pub estimate_s: Option<f64>,
+    /// How many cells that may run have no estimate.
+    pub without_estimate: usize,
+    /// What the user should know: measurements to be replaced, several results under one key.
+    pub notes: Vec<String>,
+    /// The trail digest, if everything it covers is known already.
+    pub trail: Option<Digest>,
+}
+
+/// One cell of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedCell {
+    /// The stage's name.
+    pub stage: String,
+    /// The coordinates as text.
+    pub coordinates: String,
+    /// What it will do.
+    pub decision: Decision,
+    /// How long it will take, in seconds, if it runs and anything is known.
+    pub estimate_s: Option<f64>,
+}
+
+/// What a cell will do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "decision")]
+pub enum Decision {
+    /// Nothing: its result is in the store.
+    Cached {
+        /// The record.
+        record: Digest,
+    },
+    /// Execute.
+    Run {
+        /// Why it is not cached.
+        reason: Reason,
+    },
+    /// Decided when the cells it reads have run: identical bytes mean that it is cached.
+    After {
+        /// The first of these cells.
+        cell: String,
+        /// How many there are; 0 for a cell that waits for the whole study.
+        count: usize,
+    },
+    /// It cannot run.
+    Blocked {
+        /// The status it gets in the ledger.
+        status: CellStatus,
+        /// Why.
+        reason: String,
+    },
+    /// The experiment leaves it out.
+    Excluded {
+        /// The declared reason.
+        reason: String,
+    },
+}
+
+/// How many cells do what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Cached.
+    pub cached: usize,
+    /// Will run.
+    pub run: usize,
+    /// Decided later.
+    pub after: usize,
+    /// Cannot run.
+    pub blocked: usize,
+    /// Left out by the experiment.
+    pub excluded: usize,
+}
+
+impl Counts {
+    /// Returns the sum.
+    pub fn sum(&self) -> usize {
+        self.cached + self.run + self.after + self.blocked + self.excluded
+    }
+
+    pub(super) fn count(&mut self, decision: &Decision) {
+        *match decision {
+            Decision::Cached { .. } => &mut self.cached,
+            Decision::Run { .. } => &mut self.run,
+            Decision::After { .. } => &mut self.after,
+            Decision::Blocked { .. } => &mut self.blocked,
+            Decision::Excluded { .. } => &mut self.excluded,
+        } += 1;
+    }
+}
+
+/// The counts of one stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageCounts {
+    /// The stage's name.
+    pub stage: String,
+    /// Its class.
+    pub class: Class,
+    /// The product of the lengths of its axes: cells before any is left out or added.
+    pub product: usize,
+    /// What its cells do; the sum is every planned cell, those left out included.
+    pub counts: Counts,
+}

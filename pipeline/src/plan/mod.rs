@@ -1,0 +1,28 @@
+//! The plan: what each cell will do and why, known without starting anything.
+
+mod build;
+mod document;
+mod reason;
+mod resolve;
+mod select;
+mod session;
+
+pub use build::plan;
+pub use document::{Counts, Decision, Plan, PlannedCell, StageCounts};
+pub use reason::Reason;
+pub(crate) use session::{Outcome, Session, State};
+
+/// What to plan, and how.
+#[derive(Clone, Debug, Default)]
+pub struct PlanOptions {
+    /// Selectors (`ladder`, `ladder[rep=1,workload=short-decode]`): execute only these cells
+    /// and what they need. Empty means all. Cached cells count as done either way.
+    pub only: Vec<String>,
+    /// Execute again this stage and all that depend on it, except measurements (name those in
+    /// `fresh`).
+    pub from: Option<String>,
+    /// Stages to execute again although cached; the earlier results are kept.
+    pub fresh: Vec<String>,
+    /// Take resources and measurements from the lock, whatever machine this is.
+    pub locked: bool,
+}

@@ -1,0 +1,172 @@
+//! Why a cell executes: how its recipe differs from the nearest earlier action.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use artifacts::{ActionKey, Digest, HistoryLine};
+use serde::Serialize;
+
+use super::session::{Forced, Session};
+use crate::error::PipelineError;
+use crate::key::Difference;
+use crate::record::Record;
+use crate::stage::{CellStatus, Json};
+
+/// An artifact larger than this (bytes) is not looked into when a difference is explained.
+const LOOK_INSIDE: u64 = 1 << 20;
+
+/// For each stage, this many cells are explained field by field; the rest only say that they changed.
+const EXPLAINED: usize = 64;
+
+/// Why a cell executes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "why")]
+pub enum Reason {
+    /// Nothing like it was ever executed.
+    NeverRun,
+    /// Its stage is named by `--fresh`.
+    Fresh,
+    /// Its stage is, or depends on, the one named by `--from`.
+    From,
+    /// The same recipe was executed and did not become ok.
+    Failed {
+        /// How it ended.
+        status: CellStatus,
+        /// Why.
+        reason: String,
+    },
+    /// An output is no longer in the store.
+    OutputMissing {
+        /// The output's name.
+        output: String,
+    },
+    /// The same recipe was executed, but its result is no longer in the store.
+    ResultGone,
+    /// The recipe differs from that of the nearest earlier action.
+    Changed {
+        /// The cell of that action, if it is another.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        than: Option<String>,
+        /// The fields.
+        differences: Vec<Difference>,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverRun => f.write_str("never run before"),
+            Self::Fresh => f.write_str("forced by --fresh"),
+            Self::From => f.write_str("forced by --from"),
+            Self::Failed { status, reason } => {
+                write!(f, "the earlier attempt ended as {}: {reason}", status.word())
+            }
+            Self::OutputMissing { output } => write!(f, "its output `{output}` is missing from the store"),
+            Self::ResultGone => f.write_str("its earlier result is no longer in the store"),
+            Self::Changed { than, differences } => {
+                if let Some(than) = than {
+                    write!(f, "compared with `{than}`: ")?;
+                }
+                if differences.is_empty() {
+                    return f.write_str("its recipe changed");
+                }
+                for (i, difference) in differences.iter().take(3).enumerate() {
+                    let comma = if i == 0 { "" } else { "; " };
+                    write!(f, "{comma}{difference}")?;
+                }
+                match differences.len() {
+                    0..=3 => Ok(()),
+                    n => write!(f, "; and {} more", n - 3),
+                }
+            }
+        }
+    }
+}
+
+/// Finds reasons; keeps what it has read.
+pub(super) struct Reasons {
+    explained: HashMap<usize, usize>,
+    values: std::cell::RefCell<HashMap<Digest, Option<Json>>>,
+    newest: HashMap<usize, Option<HistoryLine>>,
+}
+
+impl Reasons {
+    pub(super) fn new() -> Self {
+        Self { explained: HashMap::new(), values: Default::default(), newest: HashMap::new() }
+    }
+
+    /// Returns why a cell that must execute under `key` is not cached.
+    pub(super) fn find(
+        &mut self,
+        session: &mut Session<'_>,
+        cell: usize,
+        key: ActionKey,
+    ) -> Result<Reason, PipelineError> {
+        match session.forced[cell] {
+            Forced::Fresh => return Ok(Reason::Fresh),
+            Forced::From => return Ok(Reason::From),
+            Forced::No => {}
+        }
+        if let Some(output) = session.damaged.get(&cell) {
+            return Ok(Reason::OutputMissing { output: output.clone() });
+        }
+        let (stage, i) = session.graph.place(cell);
+        let node = &session.graph.nodes[stage];
+        let (experiment, name) = (&session.graph.experiment.name, &node.stage.name);
+        let from_lock = session.lock_line(cell).and_then(|l| Some((l.key?, l.record?, l.status)));
+        let mut than = None;
+        let earlier = match from_lock {
+            Some(found) => Some(found),
+            None => {
+                let same = session.store.history(experiment, name, Some(&node.texts[i]), 1)?;
+                let mut line = same.into_iter().next();
+                if line.is_none() {
+                    line = match self.newest.get(&stage) {
+                        Some(known) => known.clone(),
+                        None => {
+                            let any = session.store.history(experiment, name, None, 1)?.into_iter().next();
+                            self.newest.insert(stage, any.clone());
+                            any
+                        }
+                    };
+                    than = line.as_ref().map(|l| crate::cell::cell_text(name, &l.coordinates));
+                }
+                line.map(|l| (l.key, l.record, if l.cacheable { CellStatus::Ok } else { CellStatus::Failed }))
+            }
+        };
+        let Some((earlier_key, digest, status)) = earlier else { return Ok(Reason::NeverRun) };
+        let told = self.explained.entry(stage).or_default();
+        *told += 1;
+        if *told > EXPLAINED {
+            return Ok(Reason::Changed { than, differences: Vec::new() });
+        }
+        let bytes = session.store.get(&digest).ok();
+        let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
+        if earlier_key == key {
+            let failed = record.filter(|r| r.status != CellStatus::Ok);
+            return Ok(match failed {
+                Some(r) => Reason::Failed { status: r.status, reason: r.reason.unwrap_or_default() },
+                None if status != CellStatus::Ok => {
+                    Reason::Failed { status, reason: "see its record".to_owned() }
+                }
+                None => Reason::ResultGone,
+            });
+        }
+        let Some(record) = record else { return Ok(Reason::Changed { than, differences: Vec::new() }) };
+        let recipe = session.recipe(cell);
+        let differences = recipe.differences(&record.recipe, &|digest| self.value(session, digest));
+        Ok(Reason::Changed { than, differences })
+    }
+
+    /// Returns the value of a JSON artifact of moderate size.
+    fn value(&self, session: &Session<'_>, digest: &Digest) -> Option<Json> {
+        let read = || {
+            let size = session.store.size(digest).ok()??;
+            if size > LOOK_INSIDE {
+                return None;
+            }
+            serde_json::from_slice(&session.store.get(digest).ok()?).ok()
+        };
+        self.values.borrow_mut().entry(*digest).or_insert_with(read).clone()
+    }
+}

@@ -1,0 +1,301 @@
+//! What one cell does, once everything it reads is settled.
+
+use std::collections::BTreeMap;
+
+use artifacts::{ActionKey, Digest, Lookup};
+
+use super::session::{Forced, Outcome, Session, State};
+use crate::error::PipelineError;
+use crate::graph::Member;
+use crate::key::{
+    HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of,
+};
+use crate::lock::LockClass;
+use crate::record::parse_outputs;
+use crate::stage::{CellStatus, Class, Json};
+
+impl Session<'_> {
+    /// Decides what a cell does; every cell it reads is settled.
+    pub(super) fn resolve(&mut self, cell: usize, lookup: &Lookup<'_>) -> Result<State, PipelineError> {
+        if let Some(outcome) = self.fixed.get(&cell) {
+            return Ok(State::Settled(outcome.clone()));
+        }
+        let (stage, _) = self.graph.place(cell);
+        let class = self.graph.nodes[stage].stage.class;
+        if self.locked && class != Class::Pure {
+            return self.take_from_lock(cell);
+        }
+        if let Some(reason) = self.unusable_inputs(cell) {
+            return Ok(self.block(cell, reason));
+        }
+        let key = match self.key(cell) {
+            Ok(key) => key,
+            Err(reason) => return Ok(self.block(cell, reason)),
+        };
+        if let Some((known, outcome)) = self.results.get(&cell)
+            && *known == key
+        {
+            return Ok(State::Settled(outcome.clone()));
+        }
+        // A cell executed in this run is no longer forced, even if its key has changed since.
+        let again = !self.results.contains_key(&cell) && self.forced[cell] != Forced::No;
+        if !again
+            && !self.damaged.contains_key(&cell)
+            && let Some(outcome) = self.cached(cell, key, lookup)?
+        {
+            return Ok(State::Settled(outcome));
+        }
+        if !self.selected[cell] {
+            return Ok(self.block(cell, "not selected by --only, and not cached".to_owned()));
+        }
+        Ok(State::Ready(key))
+    }
+
+    fn block(&mut self, cell: usize, reason: String) -> State {
+        self.blocked.insert(cell);
+        State::Settled(Outcome::skipped(reason))
+    }
+
+    /// Returns the result to use for a key: the lock's, if it is one of several, else the newest.
+    fn cached(
+        &mut self,
+        cell: usize,
+        key: ActionKey,
+        lookup: &Lookup<'_>,
+    ) -> Result<Option<Outcome>, PipelineError> {
+        let Some(mut found) = lookup.record_for(&key)? else { return Ok(None) };
+        let preferred = self.lock_line(cell).filter(|l| l.key == Some(key)).and_then(|l| l.record);
+        if let Some(record) = preferred
+            && record != found.record
+        {
+            let all = self.store.records_for(&key)?;
+            self.several.insert(cell, all.len());
+            if let Some(cached) = all.into_iter().find(|c| c.record == record) {
+                found = cached;
+            }
+        }
+        if parse_outputs(&found.outputs).is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Outcome::Ok { key, record: found.record, outputs: found.outputs.into() }))
+    }
+
+    fn take_from_lock(&mut self, cell: usize) -> Result<State, PipelineError> {
+        let name = self.graph.name(cell);
+        let Some(line) = self.lock_line(cell).cloned() else {
+            let reason = format!("`{name}` is not in the lock: run without --locked to execute it");
+            return Ok(self.block(cell, reason));
+        };
+        let (Some(key), Some(record), CellStatus::Ok) = (line.key, line.record, line.status) else {
+            let reason = line.reason.unwrap_or_default().into();
+            let outcome = Outcome::Not { status: line.status, reason, key: line.key, record: line.record };
+            return Ok(State::Settled(outcome));
+        };
+        let found = self.store.records_for(&key)?.into_iter().find(|c| c.record == record);
+        let complete = found.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
+        // Something that will be read was found missing: executing it anew is not allowed here.
+        let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
+            let reason = format!(
+                "record {} of `{name}` or one of its outputs is not in the store: copy the store the lock was made with, or run without --locked",
+                record.short()
+            );
+            return Ok(self.block(cell, reason));
+        };
+        Ok(State::Settled(Outcome::Ok { key, record, outputs: cached.outputs.into() }))
+    }
+
+    /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a
+    /// pure cell at least one cell of every stage it needs.
+    fn unusable_inputs(&self, cell: usize) -> Option<String> {
+        let (stage, i) = self.graph.place(cell);
+        let node = &self.graph.nodes[stage];
+        for need in &node.needs {
+            let source = &self.graph.nodes[need.stage];
+            let name = &source.stage.name;
+            let members = need.members(need.group_of_reader[i]);
+            let count = members.len();
+            let mut fine = 0;
+            let mut bad: Option<(String, CellStatus, String)> = None;
+            for member in members {
+                let (text, status, reason) = match member {
+                    Member::Cell(m) => match self.settled(source.first + m) {
+                        Some(Outcome::Not { status, reason, .. }) => {
+                            (self.graph.name(source.first + m), *status, &**reason)
+                        }
+                        _ => {
+                            fine += 1;
+                            continue;
+                        }
+                    },
+                    Member::Excluded(e) => {
+                        let excluded = &source.stage.excluded[e];
+                        let coordinates = self.graph.experiment.coordinates(need.stage, &excluded.at);
+                        let text = crate::cell::cell_text(name, &crate::cell::coordinates_text(&coordinates));
+                        (text, CellStatus::Excluded, &*excluded.reason)
+                    }
+                };
+                bad.get_or_insert_with(|| (text, status, reason.to_owned()));
+            }
+            match bad {
+                Some((text, status, reason)) if count == 1 || node.stage.class != Class::Pure => {
+                    return Some(format!("`{text}` is {}: {reason}", status.word()));
+                }
+                _ if fine == 0 && count == 0 => {
+                    return Some(format!("no cell of `{name}` has its coordinates"));
+                }
+                _ if fine == 0 => return Some(format!("no cell of `{name}` is ok")),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Returns the key of a cell whose inputs are settled.
+    ///
+    /// # Errors
+    /// If a facet of the machine cannot be read, with the reason.
+    fn key(&mut self, cell: usize) -> Result<ActionKey, String> {
+        let (stage, i) = self.graph.place(cell);
+        let facets = self.facets(stage, self.graph.nodes[stage].stage.cells[i].parameters)?;
+        let study = (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
+        let groups: Vec<u32> = self.graph.nodes[stage].needs.iter().map(|n| n.group_of_reader[i]).collect();
+        let lists: Vec<Digest> =
+            groups.into_iter().enumerate().map(|(n, group)| self.input_digest(stage, n, group)).collect();
+        let experiment = self.graph.experiment;
+        let node = &self.graph.nodes[stage];
+        let at = &node.stage.cells[i].at;
+        let replicate = if node.stage.replicate.is_empty() {
+            crate::stage::Coordinates::default()
+        } else {
+            experiment.replicate(stage, at)
+        };
+        let names = node.needs.iter().map(|n| experiment.stages[n.stage].name.as_str());
+        Ok(key_of(HeadParts {
+            kind: &node.stage.kind,
+            semantic_version: node.kind.semantic_version(),
+            seed: experiment.seed,
+            parameters: &node.parameters[node.stage.cells[i].parameters as usize],
+            replicate: &replicate,
+            inputs: names.zip(lists),
+            facets: &facets,
+            study,
+        }))
+    }
+
+    fn facets(&mut self, stage: usize, set: u32) -> Result<Digest, String> {
+        if let Some(known) = self.facets.get(&(stage, set)) {
+            return known.clone();
+        }
+        let node = &self.graph.nodes[stage];
+        let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
+        let digest = facets.map(|f| facets_digest(&f)).map_err(|failure| failure.reason);
+        self.facets.insert((stage, set), digest.clone());
+        digest
+    }
+
+    pub(super) fn compute_input_digest(&self, stage: usize, need: usize, group: u32) -> Digest {
+        let need = &self.graph.nodes[stage].needs[need];
+        let source = &self.graph.nodes[need.stage];
+        let members = need.members(group);
+        let mut list = InputList::new(members.len());
+        for member in members {
+            let at = match member {
+                Member::Cell(i) => &source.stage.cells[i].at,
+                Member::Excluded(i) => &source.stage.excluded[i].at,
+            };
+            let coordinates = self.graph.experiment.coordinates(need.stage, at);
+            let parameters = self.shown_parameters(need.stage, member).map(|set| &source.parameters[set]);
+            match self.member_cell(need.stage, member).and_then(|c| self.settled(c)) {
+                Some(Outcome::Ok { outputs, .. }) => {
+                    let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+                    let outputs = outputs.into_iter().map(|(name, artifact)| (name, artifact.digest));
+                    list.push(&coordinates, CellStatus::Ok, None, parameters, outputs);
+                }
+                other => {
+                    let (status, reason) = self.missing(need.stage, member, other);
+                    list.push(&coordinates, status, Some(reason), parameters, std::iter::empty());
+                }
+            }
+        }
+        list.finish()
+    }
+
+    /// The status and reason of a member without outputs.
+    pub(crate) fn missing<'s>(
+        &'s self,
+        stage: usize,
+        member: Member,
+        outcome: Option<&'s Outcome>,
+    ) -> (CellStatus, &'s str) {
+        match (member, outcome) {
+            (Member::Excluded(i), _) => {
+                (CellStatus::Excluded, self.graph.nodes[stage].stage.excluded[i].reason.as_str())
+            }
+            (_, Some(Outcome::Not { status, reason, .. })) => (*status, reason),
+            _ => unreachable!("only settled cells without outputs are missing"),
+        }
+    }
+
+    /// The parameter set that a reader of this cell may see. Only those of measurements are
+    /// shown, since a reader's key must then hold them, and a pure stage whose parameters change but whose
+    /// bytes do not must stop there.
+    pub(crate) fn shown_parameters(&self, stage: usize, member: Member) -> Option<usize> {
+        let node = &self.graph.nodes[stage];
+        match member {
+            Member::Cell(i) if node.class == LockClass::Measurement => {
+                Some(node.stage.cells[i].parameters as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the full recipe of a cell whose inputs are settled.
+    pub(crate) fn recipe(&mut self, cell: usize) -> Recipe {
+        let (stage, i) = self.graph.place(cell);
+        let study = (self.graph.nodes[stage].class == LockClass::Study)
+            .then(|| StudyIdentity { spec: self.spec, trail: self.trail() });
+        let experiment = self.graph.experiment;
+        let node = &self.graph.nodes[stage];
+        let parameters: &Json = &node.stage.parameter_sets[node.stage.cells[i].parameters as usize];
+        let mut inputs = Vec::with_capacity(node.needs.len());
+        for need in &node.needs {
+            let source = &self.graph.nodes[need.stage];
+            let members = need.members(need.group_of_reader[i]);
+            let cells = members.map(|member| self.recipe_cell(need.stage, member)).collect();
+            inputs.push(RecipeInput { stage: source.stage.name.clone(), cells });
+        }
+        Recipe {
+            format: Recipe::current_format(),
+            kind: node.stage.kind.clone(),
+            semantic_version: node.kind.semantic_version(),
+            seed: experiment.seed,
+            parameters: parameters.clone(),
+            replicate: experiment.replicate(stage, &node.stage.cells[i].at),
+            inputs,
+            facets: node.kind.facets(parameters).unwrap_or_default(),
+            study,
+        }
+    }
+
+    fn recipe_cell(&self, stage: usize, member: Member) -> RecipeCell {
+        let node = &self.graph.nodes[stage];
+        let at = match member {
+            Member::Cell(i) => &node.stage.cells[i].at,
+            Member::Excluded(i) => &node.stage.excluded[i].at,
+        };
+        let coordinates = self.graph.experiment.coordinates(stage, at);
+        let parameters = self.shown_parameters(stage, member).map(|set| node.parameters[set]);
+        match self.member_cell(stage, member).and_then(|c| self.settled(c)) {
+            Some(Outcome::Ok { outputs, .. }) => {
+                let outputs = parse_outputs(outputs).expect("checked when it was looked up");
+                let outputs = outputs.into_iter().map(|(n, a)| (n.to_owned(), a.digest)).collect();
+                RecipeCell { coordinates, status: CellStatus::Ok, reason: None, parameters, outputs }
+            }
+            other => {
+                let (status, reason) = self.missing(stage, member, other);
+                let reason = Some(reason.to_owned());
+                RecipeCell { coordinates, status, reason, parameters, outputs: BTreeMap::new() }
+            }
+        }
+    }
+}

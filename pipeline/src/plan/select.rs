@@ -1,0 +1,84 @@
+//! Which cells the options name.
+
+use super::PlanOptions;
+use super::session::Forced;
+use crate::error::PipelineError;
+use crate::graph::Graph;
+use crate::stage::Class;
+
+/// Returns for each cell whether it executes although it may be cached.
+pub(super) fn forced(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<Forced>, PipelineError> {
+    let mut forced = vec![Forced::No; graph.cells];
+    if let Some(from) = &options.from {
+        let first = stage_named(graph, from)?;
+        let mut below = vec![false; graph.nodes.len()];
+        below[first] = true;
+        for (number, node) in graph.nodes.iter().enumerate() {
+            below[number] |= node.needs.iter().any(|n| below[n.stage]);
+            if below[number] && node.stage.class != Class::Measurement {
+                forced[node.first..node.first + node.stage.cells.len()].fill(Forced::From);
+            }
+        }
+    }
+    for name in &options.fresh {
+        let node = &graph.nodes[stage_named(graph, name)?];
+        forced[node.first..node.first + node.stage.cells.len()].fill(Forced::Fresh);
+    }
+    Ok(forced)
+}
+
+/// Returns for each cell whether it may execute: it is named, or a named cell needs it.
+pub(super) fn selected(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<bool>, PipelineError> {
+    if options.only.is_empty() {
+        return Ok(vec![true; graph.cells]);
+    }
+    let mut selected = vec![false; graph.cells];
+    for selector in &options.only {
+        select(graph, selector, &mut selected)?;
+    }
+    // Stages come after those they need, so going backwards reaches everything.
+    for cell in (0..graph.cells).rev().collect::<Vec<_>>() {
+        if selected[cell] {
+            graph.inputs(cell).for_each(|input| selected[input] = true);
+        }
+    }
+    Ok(selected)
+}
+
+fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
+    graph.nodes.iter().position(|n| n.stage.name == name).ok_or_else(|| {
+        let names: Vec<&str> = graph.nodes.iter().map(|n| n.stage.name.as_str()).collect();
+        let close = names.iter().find(|n| strsim::damerau_levenshtein(n, name) <= 2);
+        let hint = close
+            .map_or_else(|| format!("there are: {}", names.join(", ")), |n| format!("did you mean `{n}`?"));
+        PipelineError::Selection(format!("no stage is named `{name}`; {hint}"))
+    })
+}
+
+fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<(), PipelineError> {
+    let wrong = |what: String| PipelineError::Selection(format!("`{selector}`: {what}"));
+    let (name, wanted) = match selector.split_once('[') {
+        None => (selector, Vec::new()),
+        Some((name, rest)) => {
+            let inside = rest.strip_suffix(']').ok_or_else(|| wrong("expected `]` at the end".to_owned()))?;
+            (name, inside.split(',').filter(|w| !w.is_empty()).collect())
+        }
+    };
+    let stage = stage_named(graph, name)?;
+    let node = &graph.nodes[stage];
+    let axes: Vec<&str> = node.stage.over.iter().map(|a| graph.experiment.axes[*a].name.as_str()).collect();
+    for pair in &wanted {
+        let axis = pair.split('=').next().unwrap_or_default();
+        if !pair.contains('=') || !axes.contains(&axis) {
+            return Err(wrong(format!("`{name}` has no axis `{axis}`; it has: {}", axes.join(", "))));
+        }
+    }
+    let mut any = false;
+    for (i, text) in node.texts.iter().enumerate() {
+        if wanted.iter().all(|w| text.split(',').any(|t| t == *w)) {
+            selected[node.first + i] = true;
+            any = true;
+        }
+    }
+    if any { Ok(()) } else { Err(wrong("no cell has these coordinates".to_owned())) }
+}

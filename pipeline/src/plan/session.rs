@@ -1,0 +1,380 @@
+//! What is known of every cell at a moment, while planning and while running.
+//!
+//! A cell waits until all cells it reads are settled; then its key is computed and it is
+//! either settled at once (cached, blocked, skipped) or ready to execute. Settling a cell may
+//! complete a group of inputs, which may wake the readers of the group.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use artifacts::{ActionKey, Digest, Lookup, Store};
+
+use super::{PlanOptions, select};
+use crate::error::PipelineError;
+use crate::experiment::Experiment;
+use crate::graph::{Graph, Member, NO_GROUP};
+use crate::key::value_digest;
+use crate::lock::{Lock, LockCell, LockClass, LockStage, lock_path};
+use crate::stage::{CellStatus, Registry};
+
+/// How a cell ended, or stands.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// It has its outputs.
+    Ok {
+        key: ActionKey,
+        record: Digest,
+        /// The summary of the outputs as the index keeps it.
+        outputs: Box<str>,
+    },
+    /// It has none.
+    Not { status: CellStatus, reason: Box<str>, key: Option<ActionKey>, record: Option<Digest> },
+}
+
+impl Outcome {
+    pub(crate) fn status(&self) -> CellStatus {
+        match self {
+            Self::Ok { .. } => CellStatus::Ok,
+            Self::Not { status, .. } => *status,
+        }
+    }
+
+    pub(crate) fn skipped(reason: impl Into<Box<str>>) -> Self {
+        Self::Not { status: CellStatus::Skipped, reason: reason.into(), key: None, record: None }
+    }
+}
+
+/// What is known of a cell.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    /// A cell it reads is not settled.
+    Waiting,
+    /// Its inputs are settled, nothing is cached under its key: it must execute.
+    Ready(ActionKey),
+    /// Nothing more to do.
+    Settled(Outcome),
+}
+
+impl State {
+    /// Returns the record of a cell that is ok.
+    pub(crate) fn record(&self) -> Option<Digest> {
+        match self {
+            Self::Settled(Outcome::Ok { record, .. }) => Some(*record),
+            _ => None,
+        }
+    }
+}
+
+/// Why a cell executes although it may be cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forced {
+    No,
+    Fresh,
+    From,
+}
+
+/// Everything known while planning or running.
+pub(crate) struct Session<'a> {
+    pub(crate) graph: Graph<'a>,
+    pub(crate) store: &'a Store,
+    pub(crate) lock: Option<Lock>,
+    pub(crate) locked: bool,
+    pub(crate) states: Vec<State>,
+    /// Results of this run; they go before the lock's and the newest.
+    pub(crate) results: HashMap<usize, (ActionKey, Outcome)>,
+    /// Cells settled for good whatever their key: unreached, blocked by a dead resource.
+    pub(crate) fixed: HashMap<usize, Outcome>,
+    pub(crate) forced: Vec<Forced>,
+    pub(crate) selected: Vec<bool>,
+    /// Cells whose cached outputs are no longer in the store, with the name of one.
+    pub(crate) damaged: HashMap<usize, String>,
+    /// Cells settled by the plan, not by execution: blocked, in its words.
+    pub(crate) blocked: HashSet<usize>,
+    /// Cells with several results under their key.
+    pub(crate) several: HashMap<usize, usize>,
+    /// Cells that became ready since this was last emptied.
+    pub(crate) newly_ready: Vec<usize>,
+    /// Cells settled without executing since this was last emptied.
+    pub(crate) newly_settled: Vec<usize>,
+    pub(super) spec: Digest,
+    /// For each cell the position of its line in the lock: (stage, cell).
+    pub(super) lock_lines: Vec<Option<(u32, u32)>>,
+    pub(super) facets: HashMap<(usize, u32), Result<Digest, String>>,
+    progress: Progress,
+}
+
+/// The counters that tell when a cell's inputs are complete.
+#[derive(Default)]
+struct Progress {
+    /// `[stage][need][group]`: members not settled.
+    open: Vec<Vec<Vec<u32>>>,
+    /// `[stage][need][group]`: the digest of the complete list.
+    digests: Vec<Vec<Vec<Option<Digest>>>>,
+    /// For each cell: needs whose group is not complete.
+    waiting: Vec<u32>,
+    /// Unsettled cells of stages that do not see the study.
+    before_study: usize,
+    woken: VecDeque<usize>,
+    trail: Option<Digest>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(
+        experiment: &'a Experiment,
+        registry: &'a Registry,
+        store: &'a Store,
+        options: &PlanOptions,
+    ) -> Result<Self, PipelineError> {
+        let graph = Graph::new(experiment, registry)?;
+        let lock = Lock::read(&lock_path(experiment))?;
+        let forced = select::forced(&graph, options)?;
+        let selected = select::selected(&graph, options)?;
+        let lock_lines = lock_lines(&graph, lock.as_ref());
+        let mut session = Self {
+            store,
+            lock,
+            locked: options.locked,
+            states: Vec::new(),
+            results: HashMap::new(),
+            fixed: HashMap::new(),
+            forced,
+            selected,
+            damaged: HashMap::new(),
+            blocked: HashSet::new(),
+            several: HashMap::new(),
+            newly_ready: Vec::new(),
+            newly_settled: Vec::new(),
+            spec: value_digest(&experiment.spec),
+            lock_lines,
+            facets: HashMap::new(),
+            progress: Progress::default(),
+            graph,
+        };
+        session.restart()?;
+        Ok(session)
+    }
+
+    /// Forgets what is known of every cell and finds it out again, from the index and the
+    /// results of this run.
+    pub(crate) fn restart(&mut self) -> Result<(), PipelineError> {
+        self.states = vec![State::Waiting; self.graph.cells];
+        self.blocked.clear();
+        self.several.clear();
+        self.newly_ready.clear();
+        self.newly_settled.clear();
+        let progress = &mut self.progress;
+        *progress = Progress::default();
+        for node in &self.graph.nodes {
+            let mut open = Vec::new();
+            for need in &node.needs {
+                let mut counts = vec![0; need.groups()];
+                for group in need.group_of_member.iter().filter(|g| **g != NO_GROUP) {
+                    counts[*group as usize] += 1;
+                }
+                open.push(counts);
+            }
+            progress.digests.push(open.iter().map(|c: &Vec<u32>| vec![None; c.len()]).collect());
+            for i in 0..node.stage.cells.len() {
+                let incomplete = node.needs.iter().zip(&open);
+                let waits = incomplete.filter(|(need, c)| c[need.group_of_reader[i] as usize] > 0).count();
+                progress.waiting.push(u32::try_from(waits).expect("few needs"));
+            }
+            progress.open.push(open);
+            if node.class != LockClass::Study {
+                progress.before_study += node.stage.cells.len();
+            }
+        }
+        progress.woken = (0..self.graph.cells).filter(|c| progress.waiting[*c] == 0).collect();
+        self.resolve_woken()
+    }
+
+    /// Settles a cell and resolves what that wakes.
+    pub(crate) fn settle(&mut self, cell: usize, outcome: Outcome) -> Result<(), PipelineError> {
+        self.note(cell, outcome);
+        self.resolve_woken()
+    }
+
+    fn resolve_woken(&mut self) -> Result<(), PipelineError> {
+        if self.progress.woken.is_empty() {
+            return Ok(());
+        }
+        let lookup = self.store.lookup()?;
+        while let Some(cell) = self.progress.woken.pop_front() {
+            self.resolve_one(cell, &lookup)?;
+        }
+        Ok(())
+    }
+
+    fn resolve_one(&mut self, cell: usize, lookup: &Lookup<'_>) -> Result<(), PipelineError> {
+        if !matches!(self.states[cell], State::Waiting) {
+            return Ok(());
+        }
+        let (stage, _) = self.graph.place(cell);
+        if self.graph.nodes[stage].class == LockClass::Study && self.progress.before_study > 0 {
+            return Ok(());
+        }
+        match self.resolve(cell, lookup)? {
+            State::Settled(outcome) => {
+                self.note(cell, outcome);
+                self.newly_settled.push(cell);
+            }
+            state => {
+                self.states[cell] = state;
+                self.newly_ready.push(cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the outcome down and wakes readers whose inputs are complete.
+    fn note(&mut self, cell: usize, outcome: Outcome) {
+        debug_assert!(!matches!(self.states[cell], State::Settled(_)), "a cell settles once");
+        self.states[cell] = State::Settled(outcome);
+        let (stage, i) = self.graph.place(cell);
+        let node = &self.graph.nodes[stage];
+        let progress = &mut self.progress;
+        for (reader, n) in &node.readers {
+            let need = &self.graph.nodes[*reader].needs[*n];
+            let group = need.group_of_member[i];
+            if group == NO_GROUP {
+                continue;
+            }
+            let open = &mut progress.open[*reader][*n][group as usize];
+            *open -= 1;
+            if *open == 0 {
+                let first = self.graph.nodes[*reader].first;
+                for r in need.readers(group) {
+                    let reader_cell = first + *r as usize;
+                    progress.waiting[reader_cell] -= 1;
+                    if progress.waiting[reader_cell] == 0 {
+                        progress.woken.push_back(reader_cell);
+                    }
+                }
+            }
+        }
+        if node.class != LockClass::Study {
+            progress.before_study -= 1;
+            if progress.before_study == 0 {
+                let study = self.graph.nodes.iter().filter(|n| n.class == LockClass::Study);
+                for cell in study.flat_map(|n| n.first..n.first + n.stage.cells.len()) {
+                    if progress.waiting[cell] == 0 {
+                        progress.woken.push_back(cell);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the digest of a cell's input list, computed once for all readers of the group.
+    pub(super) fn input_digest(&mut self, stage: usize, need: usize, group: u32) -> Digest {
+        if let Some(digest) = self.progress.digests[stage][need][group as usize] {
+            return digest;
+        }
+        let digest = self.compute_input_digest(stage, need, group);
+        self.progress.digests[stage][need][group as usize] = Some(digest);
+        digest
+    }
+
+    /// Returns the trail digest; every cell it covers must be settled.
+    pub(crate) fn trail(&mut self) -> Digest {
+        if let Some(trail) = self.progress.trail {
+            return trail;
+        }
+        let trail = self.to_lock().trail();
+        if self.progress.before_study == 0 {
+            self.progress.trail = Some(trail);
+        }
+        trail
+    }
+
+    pub(crate) fn settled(&self, cell: usize) -> Option<&Outcome> {
+        match &self.states[cell] {
+            State::Settled(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Returns the lock's line for a cell.
+    pub(crate) fn lock_line(&self, cell: usize) -> Option<&LockCell> {
+        let (stage, line) = self.lock_lines[cell]?;
+        Some(&self.lock.as_ref()?.stages[stage as usize].cells[line as usize])
+    }
+
+    /// Returns the lock as things stand; unsettled cells have no line.
+    pub(crate) fn to_lock(&self) -> Lock {
+        let experiment = self.graph.experiment;
+        let mut lock = Lock {
+            experiment: experiment.name.clone(),
+            profile: experiment.profile.clone(),
+            seed: experiment.seed,
+            stages: Vec::new(),
+        };
+        for (number, node) in self.graph.nodes.iter().enumerate() {
+            let mut cells: Vec<LockCell> =
+                Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
+            for (i, text) in node.texts.iter().enumerate() {
+                if let Some(outcome) = self.settled(node.first + i) {
+                    cells.push(lock_cell(text, outcome));
+                }
+            }
+            for excluded in &node.stage.excluded {
+                let coordinates = experiment.coordinates(number, &excluded.at);
+                cells.push(LockCell {
+                    coordinates: crate::cell::coordinates_text(&coordinates),
+                    status: CellStatus::Excluded,
+                    key: None,
+                    record: None,
+                    outputs: None,
+                    reason: Some(excluded.reason.clone()),
+                });
+            }
+            lock.stages.push(LockStage { name: node.stage.name.clone(), class: node.class, cells });
+        }
+        lock.sort();
+        lock
+    }
+
+    /// Returns the excluded or planned cell behind a member of a group, as its number.
+    pub(super) fn member_cell(&self, stage: usize, member: Member) -> Option<usize> {
+        match member {
+            Member::Cell(i) => Some(self.graph.nodes[stage].first + i),
+            Member::Excluded(_) => None,
+        }
+    }
+}
+
+fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
+    let coordinates = coordinates.to_owned();
+    match outcome {
+        Outcome::Ok { key, record, outputs } => LockCell {
+            coordinates,
+            status: CellStatus::Ok,
+            key: Some(*key),
+            record: Some(*record),
+            outputs: Some(Digest::of(outputs.as_bytes())),
+            reason: None,
+        },
+        Outcome::Not { status, reason, key, record } => LockCell {
+            coordinates,
+            status: *status,
+            key: *key,
+            record: *record,
+            outputs: None,
+            reason: Some(reason.to_string()),
+        },
+    }
+}
+
+fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> Vec<Option<(u32, u32)>> {
+    let mut lines = vec![None; graph.cells];
+    let Some(lock) = lock else { return lines };
+    for node in &graph.nodes {
+        let Some(s) = lock.stages.iter().position(|s| s.name == node.stage.name) else { continue };
+        let index: HashMap<&str, usize> =
+            lock.stages[s].cells.iter().enumerate().map(|(i, c)| (c.coordinates.as_str(), i)).collect();
+        for (i, text) in node.texts.iter().enumerate() {
+            let small = |i: usize| u32::try_from(i).expect("a lock has fewer than 2³² lines");
+            lines[node.first + i] = index.get(&**text).map(|line| (small(s), small(*line)));
+        }
+    }
+    lines
+}

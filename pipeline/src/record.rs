@@ -1,0 +1,313 @@
+//! The record: the provenance document of one executed cell, itself an artifact (JSON).
+//!
+//! Also the one-line-per-output summary that the store's index keeps beside a key, so that a
+//! plan reads no records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use artifacts::{ActionKey, Commit, Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::cell::coordinates_text;
+use crate::key::Recipe;
+use crate::stage::{Artifact, CellStatus, Coordinates, Json, Media};
+
+/// The version of the document.
+pub const RECORD_FORMAT: u32 = 1;
+
+/// The provenance of one executed cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The version of the document.
+    pub format: u32,
+    /// The experiment it was executed for.
+    pub experiment: String,
+    /// The stage.
+    pub stage: String,
+    /// The cell's coordinates.
+    pub coordinates: Coordinates,
+    /// The action key.
+    pub key: ActionKey,
+    /// What became of it.
+    pub status: CellStatus,
+    /// Why it is not ok.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The outputs by name; empty unless ok.
+    pub outputs: BTreeMap<String, Artifact>,
+    /// What a failure, or a stopped resource, left behind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub evidence: BTreeMap<String, Artifact>,
+    /// Every attempt, the last one included.
+    pub attempts: Vec<Attempt>,
+    /// When it started: wall clock, RFC 3339, UTC.
+    pub started: String,
+    /// How long all attempts took together, in seconds.
+    pub seconds: f64,
+    /// The place in the order of execution of its run, from 1.
+    pub order: u64,
+    /// Facts of this execution, in no key.
+    pub observations: BTreeMap<String, Json>,
+    /// Doubts about the result.
+    pub warnings: Vec<String>,
+    /// The program that executed it.
+    pub build: Build,
+    /// The names of the environment variables that children inherited.
+    pub environment: Vec<String>,
+    /// Everything that decided the result.
+    pub recipe: Recipe,
+}
+
+/// One attempt at a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// How it ended.
+    pub status: CellStatus,
+    /// Why it is not ok.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// What it left as evidence.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub evidence: BTreeMap<String, Artifact>,
+}
+
+/// The build of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// The version of benchtrail.
+    pub version: String,
+    /// What `git describe` said when it was built.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub describe: Option<String>,
+}
+
+/// The bytes are no record.
+#[derive(Debug)]
+pub enum RecordError {
+    /// Not the JSON of a record.
+    Json(serde_json::Error),
+    /// Written in a version this program does not know.
+    Format(u32),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "not a record: {error}"),
+            Self::Format(format) => {
+                write!(f, "the record has format {format}, this program reads format {RECORD_FORMAT}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+impl Record {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// If the bytes are no record of a known format.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let head: Head = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        if head.format != RECORD_FORMAT {
+            return Err(RecordError::Format(head.format));
+        }
+        serde_json::from_slice(bytes).map_err(RecordError::Json)
+    }
+
+    /// Returns the document's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a record always serializes");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Returns every artifact the record names besides its inputs: outputs and evidence.
+    pub fn artifacts(&self) -> BTreeSet<Digest> {
+        let attempts = self.attempts.iter().flat_map(|a| a.evidence.values());
+        self.outputs.values().chain(self.evidence.values()).chain(attempts).map(|a| a.digest).collect()
+    }
+
+    /// Returns what the store's index keeps of the record.
+    pub fn commit(&self, record: Digest) -> Commit {
+        let mut objects: Vec<Digest> = self.artifacts().into_iter().collect();
+        objects.push(record);
+        Commit {
+            experiment: self.experiment.clone(),
+            stage: self.stage.clone(),
+            coordinates: coordinates_text(&self.coordinates),
+            key: self.key,
+            record,
+            objects,
+            status: self.status.word().to_owned(),
+            cacheable: self.status == CellStatus::Ok,
+            seconds: self.seconds,
+            outputs: outputs_text(&self.outputs),
+        }
+    }
+}
+
+/// Returns the artifacts that a record names: outputs, evidence, and the inputs it was made
+/// from. For checking and collecting the store.
+///
+/// # Errors
+/// If the bytes are no record.
+pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
+    let record = Record::parse(bytes)?;
+    let mut found = record.artifacts();
+    let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
+    found.extend(cells.flat_map(|cell| cell.outputs.values().copied()));
+    Ok(found.into_iter().collect())
+}
+
+/// Reads a record as the store's checks, sweeps and rebuilds want it; `None` for other bytes.
+pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
+    let record = Record::parse(bytes).ok()?;
+    let started: jiff::Timestamp = record.started.parse().ok()?;
+    let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
+    Some(artifacts::RecordView {
+        commit: record.commit(*digest),
+        finished: started.as_microsecond().saturating_add((record.seconds * 1e6) as i64),
+        inputs: cells.flat_map(|cell| cell.outputs.values().copied()).collect(),
+        input_records: Vec::new(),
+    })
+}
+
+/// Returns the summary of outputs that the index keeps: a line `NAME DIGEST MEDIA BYTES ROWS`
+/// for each, sorted by name, `-` for no rows.
+pub fn outputs_text(outputs: &BTreeMap<String, Artifact>) -> String {
+    use fmt::Write as _;
+    let mut text = String::new();
+    for (name, artifact) in outputs {
+        let rows = artifact.rows.map_or_else(|| "-".to_owned(), |r| r.to_string());
+        let media = media_word(artifact.media);
+        writeln!(text, "{name} {} {media} {} {rows}", artifact.digest, artifact.bytes)
+            .expect("writing to a string never fails");
+    }
+    text
+}
+
+/// Reads a line of [`outputs_text`]: the name and the artifact.
+fn output_line(line: &str) -> Option<(&str, Artifact)> {
+    // From the right: a name may hold spaces, the other fields do not.
+    let mut fields = line.rsplitn(5, ' ');
+    let rows = match fields.next()? {
+        "-" => None,
+        rows => Some(rows.parse().ok()?),
+    };
+    let bytes = fields.next()?.parse().ok()?;
+    let media = media_of(fields.next()?)?;
+    let digest = fields.next()?.parse().ok()?;
+    Some((fields.next()?, Artifact { digest, media, bytes, rows }))
+}
+
+/// Reads [`outputs_text`] back; `None` if it is something else.
+pub fn parse_outputs(text: &str) -> Option<Vec<(&str, Artifact)>> {
+    text.lines().map(output_line).collect()
+}
+
+const MEDIA: [(Media, &str); 7] = [
+    (Media::Parquet, "parquet"),
+    (Media::Json, "json"),
+    (Media::Text, "text"),
+    (Media::Markdown, "markdown"),
+    (Media::Svg, "svg"),
+    (Media::Html, "html"),
+    (Media::Binary, "binary"),
+];
+
+fn media_word(media: Media) -> &'static str {
+    MEDIA.iter().find(|(m, _)| *m == media).map_or("binary", |(_, word)| word)
+}
+
+fn media_of(word: &str) -> Option<Media> {
+    MEDIA.iter().find(|(_, w)| *w == word).map(|(m, _)| *m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(text: &str) -> Artifact {
+        Artifact {
+            digest: Digest::of(text.as_bytes()),
+            media: Media::Json,
+            bytes: text.len() as u64,
+            rows: None,
+        }
+    }
+
+    fn record() -> Record {
+        let recipe = crate::key::tests_sample();
+        Record {
+            format: RECORD_FORMAT,
+            experiment: "study".into(),
+            stage: "ladder".into(),
+            coordinates: recipe.replicate.clone(),
+            key: recipe.key(),
+            status: CellStatus::Failed,
+            reason: Some("the server went away".into()),
+            outputs: BTreeMap::from([("requests".into(), artifact("rows"))]),
+            evidence: BTreeMap::from([("log".into(), artifact("log"))]),
+            attempts: vec![Attempt {
+                status: CellStatus::Hung,
+                reason: None,
+                seconds: 1.5,
+                evidence: BTreeMap::from([("log".into(), artifact("first log"))]),
+            }],
+            started: "2026-01-01T00:00:00Z".into(),
+            seconds: 2.25,
+            order: 3,
+            observations: BTreeMap::new(),
+            warnings: vec!["slow".into()],
+            build: Build { version: "0.1.0".into(), describe: None },
+            environment: vec!["PATH".into()],
+            recipe,
+        }
+    }
+
+    #[test]
+    fn a_record_survives_its_bytes() {
+        assert_eq!(Record::parse(&record().to_bytes()).unwrap(), record());
+    }
+
+    #[test]
+    fn the_references_are_outputs_evidence_of_every_attempt_and_inputs() {
+        let mut expected: Vec<Digest> =
+            ["rows", "log", "first log", "descriptor"].iter().map(|t| Digest::of(t.as_bytes())).collect();
+        expected.sort();
+        assert_eq!(references(&record().to_bytes()).unwrap(), expected);
+    }
+
+    #[test]
+    fn other_json_and_other_formats_are_told_apart() {
+        assert!(matches!(Record::parse(b"{}"), Err(RecordError::Json(_))));
+        let later = Record { format: 99, ..record() }.to_bytes();
+        assert!(matches!(Record::parse(&later), Err(RecordError::Format(99))));
+    }
+
+    #[test]
+    fn the_summary_of_outputs_survives_its_text() {
+        let mut table = artifact("x");
+        (table.media, table.rows) = (Media::Parquet, Some(7));
+        let outputs = BTreeMap::from([("a name".to_owned(), artifact("y")), ("t".to_owned(), table)]);
+        let text = outputs_text(&outputs);
+        let back: BTreeMap<String, Artifact> =
+            parse_outputs(&text).unwrap().into_iter().map(|(n, a)| (n.to_owned(), a)).collect();
+        assert_eq!(back, outputs);
+        assert!(parse_outputs("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_failure_is_committed_as_not_cacheable() {
+        assert!(!record().commit(Digest::of(b"r")).cacheable);
+    }
+}

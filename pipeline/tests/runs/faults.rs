@@ -1,0 +1,265 @@
+//! Failures, retries, interrupts, and what is alive meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pipeline::{CellStatus, Event, RunOptions, RunSummary};
+use serde_json::json;
+
+use crate::common::{Bench, experiment, ints, stage, study_axes, study_stages};
+
+const CELL: &str = "ladder[configuration=serial,clients=1,rep=1]";
+
+fn going() -> RunOptions {
+    RunOptions { keep_going: true, jobs: 2, ..RunOptions::default() }
+}
+
+fn fail(bench: &Bench, cell: &str, times: usize, status: CellStatus) {
+    bench.world.fail.lock().unwrap().insert(cell.to_owned(), (times, status));
+}
+
+fn line(summary: &RunSummary, cell: &str) -> (CellStatus, String) {
+    let name = |l: &pipeline::LedgerLine| {
+        pipeline::cell::cell_text(&l.stage, &pipeline::cell::coordinates_text(&l.coordinates))
+    };
+    let line = summary.ledger.iter().find(|l| name(l) == cell).unwrap();
+    (line.status, line.reason.clone().unwrap_or_default())
+}
+
+#[test]
+fn with_keep_going_a_failed_measurement_is_a_ledger_line_that_later_stages_see() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, CELL, 1, CellStatus::Hung);
+    let (summary, ran) = bench.run_with(&study, &going());
+    assert_eq!(line(&summary, CELL), (CellStatus::Hung, "as the test asked".to_owned()));
+    let evidence = summary.ledger.iter().find(|l| l.status == CellStatus::Hung).unwrap();
+    assert_eq!(bench.store.get(&evidence.evidence["log"].digest).unwrap(), b"last words");
+    assert_eq!((ran.len(), summary.counts["ok"], summary.counts["hung"]), (15, 14, 1));
+    let report = &summary.results[0].outputs["report"];
+    let text = String::from_utf8(bench.store.get(&report.digest).unwrap()).unwrap();
+    assert!(text.contains("ladder[configuration=serial,clients=1,rep=1] hung"), "{text}");
+}
+
+#[test]
+fn a_failure_is_never_a_cache_hit() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, CELL, 1, CellStatus::Failed);
+    bench.run_with(&study, &going());
+    let plan = bench.plan(&study, &pipeline::PlanOptions::default());
+    let reason = plan.reason("ladder", "configuration=serial,clients=1,rep=1").unwrap().to_string();
+    assert_eq!(reason, "the earlier attempt ended as failed: as the test asked");
+    let (summary, ran) = bench.run_with(&study, &going());
+    assert!(summary.is_complete());
+    let expected = [
+        "checks[configuration=serial]",
+        CELL,
+        "machine",
+        "report",
+        "results",
+        "server[configuration=serial]",
+    ];
+    assert_eq!(ran, expected);
+}
+
+#[test]
+fn without_keep_going_no_further_cell_starts_and_the_lock_says_so() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
+    fail(&bench, "server[configuration=batched]", 1, CellStatus::Failed);
+    let (summary, ran) = bench.run(&study);
+    assert_eq!(ran.len(), 2, "the machine and one server: {ran:?}");
+    assert_eq!((summary.counts["ok"], summary.counts["failed"], summary.counts["skipped"]), (1, 1, 13));
+    let lock = std::fs::read_to_string(&summary.lock).unwrap();
+    assert!(lock.contains("not reached: the run stopped when `server["), "{lock}");
+    bench.world.fail.lock().unwrap().clear();
+    assert!(bench.run(&study).0.is_complete());
+}
+
+#[test]
+fn cells_of_a_failed_server_are_skipped_with_its_reason() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
+    let (summary, _) = bench.run_with(&study, &going());
+    let expected = "`server[configuration=serial]` is failed: as the test asked".to_owned();
+    assert_eq!(line(&summary, CELL), (CellStatus::Skipped, expected));
+    // Its checks join one server, which failed; the results see that the other half is missing.
+    assert_eq!(line(&summary, "checks[configuration=serial]").0, CellStatus::Skipped);
+    assert_eq!(line(&summary, "results").0, CellStatus::Ok);
+}
+
+#[test]
+fn a_fan_in_without_any_ok_input_is_skipped() {
+    let bench = Bench::new();
+    let stages = vec![
+        stage("ladder", "measure", &[], &["rep"], json!({})),
+        stage("results", "fold", &["ladder"], &[], json!({})),
+    ];
+    let study = experiment(&bench.file(), &[("rep", ints(2))], &stages);
+    fail(&bench, "ladder[rep=1]", 1, CellStatus::Failed);
+    fail(&bench, "ladder[rep=2]", 1, CellStatus::Timeout);
+    let (summary, _) = bench.run_with(&study, &going());
+    assert_eq!(line(&summary, "results"), (CellStatus::Skipped, "no cell of `ladder` is ok".to_owned()));
+}
+
+#[test]
+fn retries_keep_the_evidence_of_every_attempt() {
+    let bench = Bench::new();
+    let mut stages = study_stages();
+    stages[2].retries = 2;
+    let study = experiment(&bench.file(), &study_axes(), &stages);
+    fail(&bench, CELL, 2, CellStatus::Timeout);
+    let (summary, _) = bench.run(&study);
+    assert!(summary.is_complete());
+    let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
+    let ladder = lock.stages.iter().find(|s| s.name == "ladder").unwrap();
+    let cell = ladder.cells.iter().find(|c| CELL.contains(&c.coordinates)).unwrap();
+    let record = pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    let statuses: Vec<CellStatus> = record.attempts.iter().map(|a| a.status).collect();
+    assert_eq!(statuses, [CellStatus::Timeout, CellStatus::Timeout, CellStatus::Ok]);
+    assert!(record.attempts[0].evidence.contains_key("log"));
+    assert_eq!(record.recipe.key(), cell.key.unwrap(), "the quick way to a key and the recipe agree");
+}
+
+#[test]
+fn every_record_holds_the_recipe_that_its_key_is_made_of() {
+    let bench = Bench::new();
+    fail(&bench, CELL, 1, CellStatus::Failed);
+    let (summary, _) = bench.run_with(&bench.study(), &going());
+    let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
+    let mut seen = 0;
+    for cell in lock.stages.iter().flat_map(|s| &s.cells) {
+        let record =
+            pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+        assert_eq!(Some(record.recipe.key()), cell.key, "{}", cell.coordinates);
+        seen += 1;
+    }
+    assert_eq!(seen, 15);
+}
+
+#[test]
+fn a_panic_of_a_kind_is_a_failed_cell() {
+    let bench = Bench::new();
+    bench.world.panic.lock().unwrap().push("results".into());
+    let (summary, _) = bench.run_with(&bench.study(), &going());
+    let (status, reason) = line(&summary, "results");
+    assert_eq!(status, CellStatus::Failed);
+    assert!(reason.contains("the stage kind `fold` panicked: as the test asked"), "{reason}");
+}
+
+#[test]
+fn an_interrupt_ends_the_cell_in_flight_and_a_later_run_completes() {
+    let bench = Bench::new();
+    let study = bench.study();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    *bench.world.stop_at.lock().unwrap() = Some((CELL.to_owned(), cancelled.clone()));
+    let options = RunOptions { cancelled, jobs: 1, ..RunOptions::default() };
+    let (summary, before) = bench.run_with(&study, &options);
+    assert!(summary.interrupted);
+    assert_eq!(line(&summary, CELL).0, CellStatus::Interrupted);
+    assert_eq!(line(&summary, "report").0, CellStatus::Skipped);
+    *bench.world.stop_at.lock().unwrap() = None;
+    let (summary, after) = bench.run(&study);
+    assert!(summary.is_complete());
+    let again = before.iter().filter(|c| c.starts_with("ladder") && after.contains(c)).count();
+    assert_eq!(again, 1, "only the cell in flight runs again");
+}
+
+#[test]
+fn servers_are_started_once_each_and_never_side_by_side() {
+    let bench = Bench::new();
+    let (summary, _) = bench.run(&bench.study());
+    assert_eq!(summary.resource_starts, 3, "the machine and two servers");
+    assert_eq!(bench.world.most_alive.load(Ordering::Relaxed), 2, "the machine and one server");
+    let events = bench.events.lock().unwrap();
+    let count = |pick: fn(&Event) -> bool| events.iter().filter(|e| pick(e)).count();
+    assert_eq!(count(|e| matches!(e, Event::ResourceReleased { .. })), 3);
+    assert_eq!(count(|e| matches!(e, Event::CellProgress { .. })), 8);
+}
+
+#[test]
+fn the_order_of_measurements_is_shuffled_by_the_seed_within_a_server() {
+    let order = |seed: u64| {
+        let bench = Bench::new();
+        let mut study = bench.study();
+        study.seed = seed;
+        let listen = |_: &Event| ();
+        let registry = crate::common::registry(&bench.world);
+        pipeline::run(&study, &registry, &bench.store, &RunOptions::default(), &listen).unwrap();
+        let order = bench.world.order.lock().unwrap().clone();
+        order.into_iter().filter(|c| c.starts_with("ladder")).collect::<Vec<_>>()
+    };
+    let first = order(1);
+    assert_eq!(first, order(1));
+    assert!((2..6).any(|seed| order(seed) != first));
+    let servers: Vec<bool> = first.iter().map(|c| c.contains("serial")).collect();
+    assert!(servers[..4].iter().all(|s| *s == servers[0]) && servers[4..].iter().all(|s| *s != servers[0]));
+}
+
+#[test]
+fn a_server_that_comes_up_differently_has_its_dependants_planned_again() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, CELL, 1, CellStatus::Failed);
+    bench.run_with(&study, &going());
+    bench
+        .world
+        .drift
+        .lock()
+        .unwrap()
+        .insert("server[configuration=serial]".into(), json!("engine updated itself"));
+    let (summary, ran) = bench.run_with(&study, &going());
+    assert!(summary.is_complete(), "{:?}", summary.ledger);
+    // The one missing cell needed the server; now all four of that server are measured anew.
+    assert_eq!(ran.iter().filter(|c| c.starts_with("ladder")).count(), 4, "{ran:?}");
+    assert!(bench.events.lock().unwrap().iter().any(|e| matches!(e, Event::Replanned { .. })));
+    assert_eq!(bench.run(&study).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_cached_server_that_no_longer_starts_fails_one_cell_and_skips_the_others() {
+    let bench = Bench::new();
+    let study = bench.study();
+    fail(&bench, CELL, 1, CellStatus::Failed);
+    fail(&bench, "ladder[configuration=serial,clients=2,rep=1]", 1, CellStatus::Failed);
+    bench.run_with(&study, &going());
+    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
+    let (summary, _) = bench.run_with(&study, &going());
+    assert_eq!(summary.counts["failed"], 1);
+    assert_eq!(summary.counts["skipped"], 1);
+    assert_eq!(line(&summary, "server[configuration=serial]").0, CellStatus::Ok);
+    let reasons: Vec<&str> = summary.ledger.iter().filter_map(|l| l.reason.as_deref()).collect();
+    assert!(reasons.iter().all(|r| *r == "`server[configuration=serial]` did not start: as the test asked"));
+    assert!(bench.run(&study).0.is_complete());
+}
+
+#[test]
+fn nothing_is_left_in_scratch_and_leases() {
+    let bench = Bench::new();
+    bench.run(&bench.study());
+    for folder in ["scratch", "leases"] {
+        let left = std::fs::read_dir(bench.store.root().join(folder)).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{folder}");
+    }
+}
+
+#[test]
+fn two_runs_that_measure_on_one_host_wait_for_each_other() {
+    let bench = Bench::new();
+    let locks = bench.store.root().join("locks");
+    std::fs::create_dir_all(&locks).unwrap();
+    let other = std::fs::File::create(locks.join("host.lock")).unwrap();
+    other.lock().unwrap();
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| bench.run(&bench.study()).0);
+        while !bench.events.lock().unwrap().iter().any(|e| matches!(e, Event::Waiting { .. })) {
+            std::thread::yield_now();
+        }
+        assert!(!bench.world.order.lock().unwrap().iter().any(|c| c.starts_with("server")));
+        other.unlock().unwrap();
+        assert!(run.join().unwrap().is_complete());
+    });
+}

@@ -1,0 +1,7 @@
+//! Plans and runs of synthetic experiments.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod faults;
+mod reuse;

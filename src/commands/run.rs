@@ -1,0 +1,209 @@
+//! `run`: execute what is missing, write the report where the user finds it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use artifacts::Store;
+use pipeline::record::Build;
+use pipeline::{Event, LedgerLine, RunOptions, RunSummary, StudyResult};
+use serde_json::{Value, json};
+
+use crate::args::{Global, RunArgs};
+use crate::exit::Stop;
+use crate::progress::{Progress, Show};
+use crate::project::shown;
+use crate::session::{Session, plan_options};
+use crate::terminal::say;
+
+pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
+    let session = Session::open(&arguments.experiment, global)?;
+    let store = session.project.open()?;
+    if store.needs_rebuild()? {
+        let report = store.rebuild(pipeline::record::view)?;
+        crate::terminal::complain(&format!("the store's index was rebuilt from {} records", report.records));
+    }
+    let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
+    let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let mut options = RunOptions {
+        plan: plan_options(&arguments.selection),
+        keep_going: arguments.keep_going,
+        cancelled,
+        build: Build { version: env!("CARGO_PKG_VERSION").to_owned(), describe: None },
+        ..RunOptions::default()
+    };
+    if let Some(jobs) = arguments.jobs {
+        options.jobs = jobs.max(1);
+    }
+    let listener = |event: &Event| progress.hear(event);
+    let summary = pipeline::run(&session.experiment, &session.registry, &store, &options, &listener);
+    progress.close();
+    let summary = summary?;
+    let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
+    let gates = failed_gates(&store, &session, &summary)?;
+    if global.json {
+        say(&json_of(&summary, &reports, &gates).to_string());
+    } else {
+        tell(arguments, &session, &summary, &reports, &gates);
+    }
+    if summary.interrupted {
+        return Err(Stop::interrupted());
+    }
+    if summary.is_complete() && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
+}
+
+/// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
+fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(cancelled))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(cancelled)))
+            .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))?;
+    }
+    Ok(())
+}
+
+/// Writes each report beside its figures and its trace, and returns where.
+fn write_reports(
+    session: &Session,
+    store: &Store,
+    summary: &RunSummary,
+    file: Option<&Path>,
+) -> Result<Vec<PathBuf>, Stop> {
+    let experiment = &session.experiment;
+    let mut written = Vec::new();
+    for result in &summary.results {
+        let default = || session.project.report_file(&experiment.name, experiment.profile.as_deref());
+        let mut path = file.map_or_else(default, Path::to_owned);
+        if summary.results.len() > 1 {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            path.set_file_name(format!("{stem}-{}.md", result_name(result)));
+        }
+        if write_report(store, result, &path)? {
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+fn result_name(result: &StudyResult) -> String {
+    let labels: Vec<String> = result.coordinates.0.iter().map(|(_, label)| label.to_string()).collect();
+    std::iter::once(result.stage.clone()).chain(labels).collect::<Vec<_>>().join("-")
+}
+
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, and every other output under its name.
+/// Returns false if the result holds no report.
+fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !result.outputs.contains_key("report") {
+        return Ok(false);
+    }
+    for (name, artifact) in &result.outputs {
+        let target = match name.as_str() {
+            "report" => path.to_owned(),
+            "trace" => trace_file(path),
+            "html" => path.with_extension("html"),
+            other => folder.join(other),
+        };
+        let bytes = store.get(&artifact.digest)?;
+        let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", target.display()));
+        fs::create_dir_all(target.parent().expect("a file lies in a folder")).map_err(fault)?;
+        if fs::read(&target).ok().as_deref() != Some(bytes.as_slice()) {
+            fs::write(&target, &bytes).map_err(fault)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Returns where the trace of a report lies: beside it.
+pub(super) fn trace_file(report: &Path) -> PathBuf {
+    report.with_extension("trace.parquet")
+}
+
+/// Returns the gates of severity `fail` that did not pass, from the verdicts of the verify cells.
+fn failed_gates(store: &Store, session: &Session, summary: &RunSummary) -> Result<Vec<String>, Stop> {
+    let lock = crate::cells::read_lock(&session.experiment.file, session.experiment.profile.as_deref());
+    // Without a lock (nothing ran) there is no verdict.
+    let Ok(lock) = lock else { return Ok(Vec::new()) };
+    let mut failed = Vec::new();
+    for line in summary.ledger.iter().filter(|l| l.status == pipeline::CellStatus::Ok) {
+        let is_verify = session.experiment.stages.iter().any(|s| s.name == line.stage && s.kind == "verify");
+        if !is_verify {
+            continue;
+        }
+        let coordinates = pipeline::cell::coordinates_text(&line.coordinates);
+        let cell = lock.stages.iter().find(|s| s.name == line.stage);
+        let cell = cell.and_then(|s| s.cells.iter().find(|c| c.coordinates == coordinates));
+        let Some(cell) = cell else { continue };
+        let record = crate::cells::read_record(store, &line.stage, cell)?;
+        let Some(artifact) = record.outputs.get("verdict") else { continue };
+        let verdict: Value = serde_json::from_slice(&store.get(&artifact.digest)?).map_err(Stop::failed)?;
+        let names = verdict["failed_gates"].as_array().cloned().unwrap_or_default();
+        failed.extend(names.iter().filter_map(Value::as_str).map(|gate| format!("{}: {gate}", line.stage)));
+    }
+    Ok(failed)
+}
+
+fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value {
+    let mut stages: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for line in &summary.ledger {
+        *stages.entry(&line.stage).or_default().entry(line.status.word()).or_default() += 1;
+    }
+    json!({
+        "executed": summary.executed, "resource_starts": summary.resource_starts, "counts": summary.counts,
+        "stages": stages, "interrupted": summary.interrupted, "failed_gates": gates,
+        "trail": summary.trail, "lock": summary.lock, "reports": reports,
+    })
+}
+
+fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &[PathBuf], gates: &[String]) {
+    let counts: Vec<String> = summary.counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
+    say(&format!("{} cells executed; {}", summary.executed, counts.join(", ")));
+    for gate in gates {
+        say(&format!("gate failed: {gate}"));
+    }
+    for line in summary.ledger.iter().filter(|l| is_trouble(l)).take(10) {
+        let cell = pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
+        say(&format!("{} {cell}: {}", line.status.word(), line.reason.as_deref().unwrap_or("no reason given")));
+    }
+    for report in reports {
+        say(&format!("report       {}", shown(report)));
+    }
+    say(&format!("trail digest {}", summary.trail));
+    say(&format!("lock         {}", shown(&summary.lock)));
+    let file = shown(&session.experiment.file);
+    let profile = match &session.experiment.profile {
+        Some(profile) if profile == "smoke" => " --smoke".to_owned(),
+        Some(profile) => format!(" --profile {profile}"),
+        None => String::new(),
+    };
+    say("try next:");
+    match reports.first().and_then(|r| first_number(r).map(|n| (r, n))) {
+        Some((report, (line, number))) => {
+            say(&format!("  benchtrail why {}:{line} {number}", shown(report)));
+        }
+        None => say(&format!("  benchtrail status {file}{profile}")),
+    }
+    let set: String = arguments.experiment.set.iter().map(|(k, v)| format!(" --set {k}={v}")).collect();
+    say(&format!("  benchtrail plan {file}{profile}{set}"));
+}
+
+fn is_trouble(line: &LedgerLine) -> bool {
+    use pipeline::CellStatus::{Excluded, Ok, Skipped};
+    !matches!(line.status, Ok | Excluded | Skipped)
+}
+
+/// Returns line and text of a number of the report worth asking about: the first that comes
+/// from a table of an analysis.
+fn first_number(report: &Path) -> Option<(i64, String)> {
+    let table = artifacts::Table::from_parquet(fs::read(trace_file(report)).ok()?).ok()?;
+    let (lines, texts) = (table.int("line").ok()?, table.text("text").ok()?);
+    let (sources, units) = (table.text("source").ok()?, table.text("unit").ok()?);
+    (0..table.rows()).find_map(|row| {
+        let measured = sources[row] == Some("table") && matches!(units[row], Some("tok/s" | "ms"));
+        if measured { Some((lines[row]?, texts[row]?.to_owned())) } else { None }
+    })
+}

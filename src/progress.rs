@@ -1,0 +1,218 @@
+//! What a user sees while an experiment runs: one consumer of the executor's events.
+//!
+//! On a terminal two lines are kept current: how far the study is with an estimate of what is
+//! left, and what the cell in flight does. Elsewhere each executed cell is one line.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use pipeline::{CellStatus, Event, Experiment};
+
+use crate::exit::Stop;
+use crate::terminal::{complain, is_watched, seconds};
+
+/// How the run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Two live lines if a terminal is there, else a line for each executed cell.
+    Progress,
+    /// Only warnings.
+    Quiet,
+}
+
+/// Shows events, and writes them to a file if one is given.
+pub(crate) struct Progress {
+    state: Mutex<State>,
+    log: Option<Mutex<File>>,
+    show: Show,
+    live: Option<Live>,
+}
+
+struct Live {
+    _all: MultiProgress,
+    study: ProgressBar,
+    cell: ProgressBar,
+}
+
+/// How far each stage is.
+struct State {
+    began: Instant,
+    stages: BTreeMap<String, StageState>,
+    total: usize,
+    ended: usize,
+    executed: usize,
+}
+
+#[derive(Default)]
+struct StageState {
+    cells: usize,
+    ended: usize,
+    executed: usize,
+    seconds: f64,
+}
+
+impl Progress {
+    /// Makes the display of an experiment's run.
+    ///
+    /// # Errors
+    /// If the file for the events cannot be made.
+    pub(crate) fn new(experiment: &Experiment, show: Show, log: Option<&Path>) -> Result<Self, Stop> {
+        let mut stages = BTreeMap::new();
+        for stage in &experiment.stages {
+            stages.insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
+        }
+        let total = experiment.cell_count();
+        let state = State { began: Instant::now(), stages, total, ended: 0, executed: 0 };
+        let log = log
+            .map(|path| File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display()))))
+            .transpose()?;
+        let live = (show == Show::Progress && is_watched()).then(|| Live::new(total as u64));
+        Ok(Self { state: Mutex::new(state), log: log.map(Mutex::new), show, live })
+    }
+
+    /// Takes note of an event.
+    pub(crate) fn hear(&self, event: &Event) {
+        if let Some(log) = &self.log {
+            let mut line = serde_json::to_string(event).expect("an event is plain data");
+            line.push('\n');
+            // A log that cannot be written any more must not end the measurement it watches.
+            let written = log.lock().expect("no listener panics").write_all(line.as_bytes());
+            if let Err(error) = written {
+                self.say(&format!("warning: the event log: {error}"));
+            }
+        }
+        match event {
+            Event::PlanMade { cells, cached, run, after, blocked } if self.show == Show::Progress => {
+                let mut parts = vec![format!("{cells} cells"), format!("{cached} cached"), format!("{run} to run")];
+                if *after > 0 {
+                    parts.push(format!("{after} decided later"));
+                }
+                if *blocked > 0 {
+                    parts.push(format!("{blocked} blocked"));
+                }
+                self.say(&parts.join(", "));
+            }
+            Event::CellStarted { cell, attempt } => {
+                if let Some(live) = &self.live {
+                    let again = if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
+                    live.cell.set_message(format!("{cell}{again}"));
+                }
+            }
+            Event::CellProgress { cell, done, total, what } => {
+                if let Some(live) = &self.live {
+                    let count = match (*done, *total) {
+                        (0, None) => String::new(),
+                        (done, None) => format!("{done} "),
+                        (done, Some(total)) => format!("{done} of {total} "),
+                    };
+                    live.cell.set_message(format!("{cell}: {count}{what}"));
+                }
+            }
+            Event::CellEnded { cell, status, reason, hint, seconds, cached } => {
+                self.cell_ended(cell, *status, reason.as_deref(), hint.as_deref(), *seconds, *cached);
+            }
+            Event::ResourceStarted { cell } => self.note(&format!("{cell} starts")),
+            Event::Replanned { cell } => {
+                self.say(&format!("note: {cell} came up differently; what depends on it was planned again"));
+            }
+            Event::Waiting { exclusive } => {
+                self.say(&format!("waiting: another process holds the exclusive resource `{exclusive}`"));
+            }
+            Event::Warning { message } => self.say(&format!("warning: {message}")),
+            Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// Ends the live lines.
+    pub(crate) fn close(&self) {
+        if let Some(live) = &self.live {
+            live.cell.finish_and_clear();
+            live.study.finish_and_clear();
+        }
+    }
+
+    fn cell_ended(
+        &self,
+        cell: &str,
+        status: CellStatus,
+        reason: Option<&str>,
+        hint: Option<&str>,
+        took: f64,
+        cached: bool,
+    ) {
+        let stage = cell.split('[').next().unwrap_or(cell);
+        let (ended, total, left) = {
+            let mut state = self.state.lock().expect("no listener panics");
+            state.ended += 1;
+            state.executed += usize::from(!cached);
+            if let Some(stage) = state.stages.get_mut(stage) {
+                stage.ended += 1;
+                if !cached && status == CellStatus::Ok {
+                    stage.executed += 1;
+                    stage.seconds += took;
+                }
+            }
+            (state.ended, state.total, state.left())
+        };
+        if let Some(live) = &self.live {
+            live.study.set_position(ended as u64);
+            live.study.set_message(left.map(|l| format!("about {} left", seconds(l))).unwrap_or_default());
+        }
+        if status != CellStatus::Ok {
+            let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
+            self.say(&format!("{} {cell}{reason}", status.word()));
+            if let Some(hint) = hint {
+                self.say(&format!("hint: {hint}"));
+            }
+        } else if !cached && self.live.is_none() && self.show == Show::Progress {
+            let left = left.map(|l| format!(", about {} left", seconds(l))).unwrap_or_default();
+            complain(&format!("[{ended}/{total}] {cell} ok, {}{left}", seconds(took)));
+        }
+    }
+
+    fn note(&self, text: &str) {
+        if let Some(live) = &self.live {
+            live.cell.set_message(text.to_owned());
+        }
+    }
+
+    /// Says a line above the live ones.
+    fn say(&self, text: &str) {
+        match &self.live {
+            Some(live) => live.study.suspend(|| complain(text)),
+            None => complain(text),
+        }
+    }
+}
+
+impl State {
+    /// Returns an estimate of the seconds left: for each stage its mean so far times the cells
+    /// left; `None` until something has run, or where nothing is known of what is left.
+    fn left(&self) -> Option<f64> {
+        if self.executed < 3 || self.began.elapsed() < Duration::from_secs(2) {
+            return None;
+        }
+        let of_stage = |s: &StageState| {
+            if s.executed == 0 { 0.0 } else { s.seconds / s.executed as f64 * (s.cells - s.ended.min(s.cells)) as f64 }
+        };
+        Some(self.stages.values().map(of_stage).sum())
+    }
+}
+
+impl Live {
+    fn new(cells: u64) -> Self {
+        let all = MultiProgress::new();
+        let bar = "{bar:30} {pos} of {len} cells  {elapsed} elapsed  {msg}";
+        let study = all.add(ProgressBar::new(cells));
+        study.set_style(ProgressStyle::with_template(bar).expect("the template is right"));
+        let cell = all.add(ProgressBar::new_spinner());
+        cell.set_style(ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is right"));
+        cell.enable_steady_tick(Duration::from_millis(120));
+        Self { _all: all, study, cell }
+    }
+}

@@ -1,0 +1,177 @@
+//! The engine's process: started through the spawner so that it cannot outlive us, noted in a
+//! lease file, its output kept in a log, and stopped with its whole group.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engines::{Engine, Rendered};
+use pipeline::lease::LeaseFile;
+use pipeline::process::{Spawner, stat, stop};
+use pipeline::{CellStatus, Failure, Job, Media, Output};
+
+/// The variables every engine inherits from us.
+const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
+
+/// How many of the last lines of the log a reason quotes.
+const QUOTED_LINES: usize = 3;
+
+/// A started engine.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+    /// Kept open: the log can be read even if its folder is cleared away.
+    reader: File,
+    error_marks: Vec<String>,
+    grace: Duration,
+    stopped: bool,
+    // Dropped after the process was stopped: the file first, then the thread the child hangs on.
+    _lease: LeaseFile,
+    _spawner: Arc<Spawner>,
+}
+
+impl Process {
+    /// Starts the program with its arguments and environment.
+    pub(crate) fn start(
+        spawner: &Arc<Spawner>,
+        engine: &Engine,
+        program: &[String],
+        rendered: &Rendered,
+        job: &Job<'_>,
+    ) -> Result<Self, Failure> {
+        let trouble = |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
+        let path = job.scratch.join("engine.log");
+        fs::create_dir_all(job.scratch).map_err(|e| trouble("the folder for its log", e))?;
+        let log = File::create(&path).map_err(|e| trouble("its log", e))?;
+        let errors = log.try_clone().map_err(|e| trouble("its log", e))?;
+        let reader = File::open(&path).map_err(|e| trouble("its log", e))?;
+        let (executable, first) =
+            program.split_first().ok_or_else(|| Failure::failed("there is no program to start"))?;
+        let mut command = spawner.command(executable);
+        command.args(first).args(&rendered.arguments).env_clear();
+        for name in INHERITED.iter().copied().chain(engine.launch.inherit.iter().map(String::as_str)) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(&rendered.environment).current_dir(job.scratch);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        let mut child = spawner.spawn(command).map_err(|e| trouble("it cannot be started", e))?;
+        await_own_group(&child).map_err(|e| trouble("it cannot be watched", e))?;
+        let lease = match job.leases.register(child.id()) {
+            Ok(lease) => lease,
+            Err(e) => {
+                // Unnoted it could be left behind by a crash: better not at all.
+                let _ = stop(&mut child, Duration::ZERO);
+                return Err(trouble("its lease cannot be noted", e));
+            }
+        };
+        Ok(Self {
+            child,
+            log: path,
+            reader,
+            error_marks: engine.log.errors.clone(),
+            grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
+            stopped: false,
+            _lease: lease,
+            _spawner: spawner.clone(),
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// Tells whether it still runs.
+    ///
+    /// # Errors
+    /// If it ended: how, and what its log says last.
+    pub(crate) fn check(&mut self) -> Result<(), Failure> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => {
+                let reason = format!("the engine ended by itself ({status}){}", self.last_words());
+                Err(self.fail(CellStatus::Failed, reason))
+            }
+            Err(e) => Err(self.fail(CellStatus::Failed, format!("the engine cannot be watched: {e}"))),
+        }
+    }
+
+    /// Makes a failure that carries the log.
+    pub(crate) fn fail(&mut self, status: CellStatus, reason: String) -> Failure {
+        Failure::new(status, reason).evidence(self.log_output())
+    }
+
+    /// What the log says last, to follow a sentence: the last line that tells of an error, or
+    /// the last lines.
+    pub(crate) fn last_words(&mut self) -> String {
+        let text = self.log_text();
+        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        let marked = lines.iter().rfind(|l| self.error_marks.iter().any(|m| l.contains(m.as_str())));
+        let told = match marked {
+            Some(line) => line.trim().to_owned(),
+            None => {
+                let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
+                last.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" / ")
+            }
+        };
+        if told.is_empty() { "; its log is empty".to_owned() } else { format!("; its log says: {told}") }
+    }
+
+    pub(crate) fn log_text(&mut self) -> String {
+        use std::io::{Read, Seek};
+        let mut bytes = Vec::new();
+        match self.reader.rewind().and_then(|()| self.reader.read_to_end(&mut bytes)) {
+            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(e) => format!("the log cannot be read: {e}\n"),
+        }
+    }
+
+    fn log_output(&mut self) -> Output {
+        Output::text("log", Media::Text, self.log_text())
+    }
+
+    /// Stops the whole group and returns the log.
+    pub(crate) fn release(&mut self) -> Output {
+        let stopped = self.stop();
+        let mut log = self.log_text();
+        if let Err(e) = stopped {
+            log.push_str(&format!("benchtrail: the engine could not be stopped: {e}\n"));
+        }
+        Output::text("log", Media::Text, log)
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        if self.stopped {
+            return Ok(());
+        }
+        self.stopped = true;
+        stop(&mut self.child, self.grace).map(drop)
+    }
+}
+
+/// Waits until a new child leads its own process group or has ended: signalled before, the
+/// group would not be there to be hit, and the child would live on.
+fn await_own_group(child: &Child) -> io::Result<()> {
+    while let Some(now) = stat(child.id())? {
+        if now.pgid == child.id() || !now.is_running() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Whoever drops it without a release has no use for the error.
+        let _ = self.stop();
+    }
+}

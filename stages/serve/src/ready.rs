@@ -1,0 +1,294 @@
+//! Readiness: the health endpoint answers, the model list names the model, and one token was
+//! generated. Nothing less is believed, and nothing is awaited by sleeping for a fixed time.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use engines::{Api, Engine};
+use pipeline::Json;
+use serde_json::json;
+
+use crate::http::{Answer, Error, request};
+
+const POLL: Duration = Duration::from_millis(25);
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a server did not become ready.
+#[derive(Debug, PartialEq)]
+pub(crate) enum NotReady<E> {
+    /// It did not get there in time; tells how far it came.
+    Late(String),
+    /// It answers, but it is not what was asked for.
+    Wrong(String),
+    /// What the caller watches meanwhile ended the wait.
+    Ended(E),
+}
+
+/// What is waited for.
+pub(crate) struct Wanted<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) base_url: &'a str,
+    /// Names under which the model may be served, the likeliest first.
+    pub(crate) models: &'a [String],
+    pub(crate) limit: Duration,
+}
+
+/// Waits until the server generated one token; returns the name the model is served under.
+pub(crate) fn wait<E>(
+    wanted: &Wanted<'_>,
+    watch: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<String, NotReady<E>> {
+    let deadline = Instant::now() + wanted.limit;
+    let endpoints = &wanted.engine.endpoints;
+    if let Some(health) = &endpoints.health {
+        poll(wanted, health, None, deadline, watch)?;
+    }
+    let model = match &endpoints.models {
+        Some(path) => listed(wanted, &poll(wanted, path, None, deadline, watch)?)?,
+        None => wanted.models.first().cloned().unwrap_or_default(),
+    };
+    let (path, body) = one_token(wanted.engine, &model).map_err(NotReady::Wrong)?;
+    let answer = poll(wanted, &path, Some(&body), deadline, watch)?;
+    if generated(&answer) {
+        return Ok(model);
+    }
+    Err(NotReady::Wrong(format!("{path} answered without a generated token: `{}`", answer.start())))
+}
+
+/// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
+/// mend itself.
+fn poll<E>(
+    wanted: &Wanted<'_>,
+    path: &str,
+    body: Option<&Json>,
+    deadline: Instant,
+    watch: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<Answer, NotReady<E>> {
+    loop {
+        watch().map_err(NotReady::Ended)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        // The first token may be slow where weights are loaded at the first request.
+        let limit = if body.is_some() { left } else { left.min(PROBE_LIMIT) };
+        let seen = match request(wanted.base_url, path, body, limit, watch) {
+            Ok(answer) if answer.status == 200 => return Ok(answer),
+            Ok(answer) => {
+                let told = format!("{path} answered {}: `{}`", answer.status, answer.start());
+                if matches!(answer.status, 400..500) && ![404, 408, 429].contains(&answer.status) {
+                    return Err(NotReady::Wrong(told));
+                }
+                told
+            }
+            Err(Error::Http(error)) => error,
+            Err(Error::Ended(end)) => return Err(NotReady::Ended(end)),
+        };
+        if Instant::now() + POLL >= deadline {
+            return Err(NotReady::Late(seen));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>> {
+    let list = answer.json().map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
+    let served: Vec<&str> =
+        list["data"].as_array().into_iter().flatten().filter_map(|m| m["id"].as_str()).collect();
+    match wanted.models.iter().find(|name| served.contains(&name.as_str())) {
+        Some(name) => Ok(name.clone()),
+        None => Err(NotReady::Wrong(format!(
+            "the server at this address serves `{}`, not `{}`",
+            served.join("`, `"),
+            wanted.models.join("` or `")
+        ))),
+    }
+}
+
+fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
+    let prompt = &engine.ready.prompt;
+    let plain = json!({"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0});
+    let message = json!([{"role": "user", "content": prompt}]);
+    let chat = json!({"model": model, "messages": message, "max_tokens": 1, "temperature": 0});
+    let (path, body) = match engine.api {
+        Api::OpenaiCompletions => (&engine.endpoints.completions, plain),
+        Api::OpenaiChat => (&engine.endpoints.chat, chat),
+    };
+    let path = path.clone().ok_or_else(|| format!("the API {} needs its endpoint", engine.api.word()))?;
+    Ok((path, body))
+}
+
+/// Returns whether the server's own count says that a token was generated; without a count, a
+/// choice must be there.
+fn generated(answer: &Answer) -> bool {
+    let Ok(body) = answer.json() else { return false };
+    match body["usage"]["completion_tokens"].as_u64() {
+        Some(count) => count >= 1,
+        None => body["choices"].as_array().is_some_and(|c| !c.is_empty()),
+    }
+}
+
+/// Reads the limits of the running server. Returns them by name (null where the server does
+/// not tell), and a warning for each that is not what the settings promise.
+pub(crate) fn limits(
+    engine: &Engine,
+    base_url: &str,
+    settings: &BTreeMap<String, Json>,
+) -> (BTreeMap<String, Json>, Vec<String>) {
+    let mut values = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for (name, limit) in &engine.limits {
+        let answer = request::<()>(base_url, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
+        let value = match answer {
+            Ok(a) if a.status == 200 => {
+                a.json().ok().and_then(|j| j.pointer(&limit.pointer).cloned()).unwrap_or_default()
+            }
+            _ => Json::Null,
+        };
+        let number = |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
+        let divisor = if limit.divided_by.is_some() { number(&limit.divided_by) } else { Some(1) };
+        let promised = number(&limit.setting).zip(divisor.filter(|d| *d > 0)).map(|(n, d)| n / d);
+        if value.is_null() {
+            warnings.push(format!("the server does not tell its limit `{name}` ({})", limit.path));
+        } else if let Some(promised) = promised.filter(|p| value.as_u64() != Some(*p)) {
+            warnings.push(format!("the settings promise {name} = {promised}, the server says {value}"));
+        }
+        values.insert(name.replace('-', "_"), value);
+    }
+    (values, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// A stub, not an engine: answers each path with the scripted statuses and bodies, the
+    /// last one for ever.
+    struct Stub {
+        url: String,
+    }
+
+    type Script = Vec<(&'static str, Vec<(u16, &'static str)>)>;
+
+    impl Stub {
+        fn new(mut script: Script) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    let mut head = Vec::new();
+                    let mut byte = [0];
+                    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                        head.push(byte[0]);
+                    }
+                    let head = String::from_utf8(head).unwrap();
+                    let path = head.split(' ').nth(1).unwrap();
+                    let answers = script.iter_mut().find(|(p, _)| *p == path);
+                    let (status, body) =
+                        answers.map_or((404, ""), |(_, a)| if a.len() > 1 { a.remove(0) } else { a[0] });
+                    let _ = write!(
+                        stream,
+                        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                        body.len()
+                    );
+                    // The body of the request is read before closing, or the answer is lost.
+                    let length = head
+                        .lines()
+                        .find_map(|l| l.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+                    let mut body = vec![0; length.unwrap_or(0)];
+                    let _ = stream.read_exact(&mut body);
+                }
+            });
+            Self { url }
+        }
+    }
+
+    const MODELS: &str = r#"{"data":[{"id":"tiny"}]}"#;
+    const TOKEN: &str = r#"{"choices":[{"text":"a"}],"usage":{"completion_tokens":1}}"#;
+
+    fn engine() -> Engine {
+        Engine::from_json(&json!({
+            "title": "stub", "version": "1",
+            "launch": {"program": {"installed": "none"}, "arguments": ["{port}"]},
+            "settings": {
+                "context": {"type": "integer", "default": 4096, "flags": ["{}"]},
+                "parallel": {"type": "integer", "default": 8, "flags": ["{}"]},
+            },
+            "limits": {
+                "context-per-slot": {"path": "/props", "pointer": "/n_ctx", "setting": "context", "divided-by": "parallel"},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
+        let stub = Stub::new(script);
+        let models = ["tiny".to_owned()];
+        let wanted = Wanted { engine: &engine(), base_url: &stub.url, models: &models, limit };
+        wait(&wanted, &mut || Ok(()))
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_server_that_is_loading_is_waited_for() {
+        let script = vec![
+            ("/health", vec![(503, "Loading"), (503, "Loading"), (200, "")]),
+            ("/v1/models", vec![(503, "Loading"), (200, MODELS)]),
+            ("/v1/completions", vec![(200, TOKEN)]),
+        ];
+        assert_eq!(wait_for(script, LONG), Ok("tiny".to_owned()));
+    }
+
+    #[test]
+    fn a_healthy_server_that_generates_nothing_is_not_ready() {
+        let none = r#"{"choices":[{"text":""}],"usage":{"completion_tokens":0}}"#;
+        let script = vec![
+            ("/health", vec![(200, "")]),
+            ("/v1/models", vec![(200, MODELS)]),
+            ("/v1/completions", vec![(200, none)]),
+        ];
+        assert!(
+            matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("without a generated token"))
+        );
+    }
+
+    #[test]
+    fn a_server_of_another_model_is_refused() {
+        let script =
+            vec![("/health", vec![(200, "")]), ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)])];
+        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else { panic!("it was taken") };
+        assert_eq!(told, "the server at this address serves `other`, not `tiny`");
+    }
+
+    #[test]
+    fn the_time_limit_tells_how_far_it_came() {
+        let script = vec![("/health", vec![(503, "Loading model")])];
+        let Err(NotReady::Late(told)) = wait_for(script, Duration::from_millis(200)) else {
+            panic!("it was taken")
+        };
+        assert_eq!(told, "/health answered 503: `Loading model`");
+    }
+
+    #[test]
+    fn a_request_the_server_refuses_for_good_is_not_repeated_until_the_limit() {
+        let script = vec![
+            ("/health", vec![(200, "")]),
+            ("/v1/models", vec![(200, MODELS)]),
+            ("/v1/completions", vec![(401, "no key")]),
+        ];
+        assert!(matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("401")));
+    }
+
+    #[test]
+    fn a_limit_that_is_not_the_promised_one_is_a_warning() {
+        let settings =
+            BTreeMap::from([("context".to_owned(), json!(4096)), ("parallel".to_owned(), json!(8))]);
+        let kept = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":512}"#)])]);
+        let (values, warnings) = limits(&engine(), &kept.url, &settings);
+        assert_eq!((values["context_per_slot"].clone(), warnings.len()), (json!(512), 0));
+        let broken = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":4096}"#)])]);
+        let (_, warnings) = limits(&engine(), &broken.url, &settings);
+        assert_eq!(warnings, ["the settings promise context-per-slot = 512, the server says 4096"]);
+    }
+}

@@ -1,0 +1,333 @@
+//! The kind itself: settings, early checks, one start.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engines::{Engine, Paths, Program, nearest, render, resolve};
+use pipeline::process::Spawner;
+use pipeline::{
+    CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem, StageKind,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::describe::describe;
+use crate::http;
+use crate::process::Process;
+use crate::ready::{self, NotReady, Wanted};
+
+const HOST: &str = "127.0.0.1";
+
+/// How often another port is tried when somebody else was faster.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// The serve kind.
+#[derive(Default)]
+pub struct Serve {
+    exe: Option<PathBuf>,
+    spawner: Mutex<Option<Arc<Spawner>>>,
+}
+
+/// What a serve stage says.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Settings {
+    /// Settings of the engine, by the names its definition gives them; the others keep their
+    /// defaults.
+    pub settings: BTreeMap<String, Json>,
+}
+
+/// What the provision stage prepared, as far as a start needs it.
+#[derive(Deserialize)]
+struct Live {
+    bin: Vec<String>,
+    packages: Option<String>,
+    model_path: String,
+}
+
+impl Serve {
+    /// Makes a kind that starts engines through another executable than the current one; it
+    /// must forward the pipeline's hidden exec subcommand.
+    pub fn through(exe: PathBuf) -> Self {
+        Self { exe: Some(exe), ..Self::default() }
+    }
+
+    fn spawner(&self) -> Result<Arc<Spawner>, Failure> {
+        let make = || -> io::Result<Arc<Spawner>> {
+            let exe = match &self.exe {
+                Some(exe) => exe.clone(),
+                None => std::env::current_exe()?,
+            };
+            Ok(Arc::new(Spawner::new(exe)?))
+        };
+        let mut kept = self.spawner.lock().map_err(|_| Failure::failed("an earlier start panicked"))?;
+        if let Some(spawner) = &*kept {
+            return Ok(spawner.clone());
+        }
+        let spawner = make().map_err(|e| Failure::failed(format!("no thread to start engines from: {e}")))?;
+        *kept = Some(spawner.clone());
+        Ok(spawner)
+    }
+}
+
+impl StageKind for Serve {
+    fn name(&self) -> &'static str {
+        "serve"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Resource
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schemars::schema_for!(Settings)
+    }
+
+    /// Which engine it will be is known only from the provision stage; so a setting is refused
+    /// here if no engine of the library would take it, and else when the cell starts.
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let mut settings: Settings =
+            serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        settings.settings.retain(|_, value| !value.is_null());
+        let problems = early_problems(&settings.settings, library);
+        if problems.is_empty() { Ok(json!({"settings": settings.settings})) } else { Err(problems) }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        let cell = provisioned(job.input_of_kind("provision"))?;
+        let environment = environment(cell, job)?;
+        let engine: Engine =
+            serde_json::from_value(environment["engine"]["definition"].clone()).map_err(|e| {
+                Failure::failed(format!("the provisioned engine's definition is unreadable: {e}"))
+            })?;
+        let given = job.parameters["settings"].as_object().cloned().unwrap_or_default();
+        let settings = resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let live =
+            cell.live.clone().ok_or_else(|| Failure::failed("the provisioned environment is not there"))?;
+        let live: Live = serde_json::from_value(live)
+            .map_err(|e| Failure::failed(format!("the provisioned environment is unreadable: {e}")))?;
+        let name = environment["model"]["name"].as_str().unwrap_or_default().to_owned();
+
+        let mut server = match &engine.launch.program {
+            Program::Running(url) => attach(&engine, url, &[name, live.model_path], job)?,
+            Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => {
+                start(&self.spawner()?, &engine, &settings, &live, &name, job)?
+            }
+        };
+        job.control.progress(2, Some(3), "reading its limits");
+        let (limits, warnings) = ready::limits(&engine, &server.base_url, &settings);
+        let descriptor = describe(&environment, &engine, &server.model, &settings, &limits);
+        server.live = json!({
+            "base_url": server.base_url,
+            "pid": server.process.as_ref().map(Process::pid),
+            "log_path": server.process.as_ref().map(|p| p.log_path()),
+            "model": server.model,
+            "api": engine.api,
+            "endpoints": engine.endpoints,
+        });
+        Ok(Done {
+            outputs: vec![Output::json("server", &descriptor)],
+            lease: Some(Box::new(server)),
+            observations: BTreeMap::new(),
+            warnings,
+        })
+    }
+}
+
+fn early_problems(given: &BTreeMap<String, Json>, library: &dyn Library) -> Vec<Problem> {
+    // A definition that is wrong is told where it is used.
+    let engines: Vec<Engine> = library
+        .names("engines")
+        .iter()
+        .filter_map(|name| library.find("engines", name))
+        .filter_map(|json| Engine::from_json(&json).ok())
+        .collect();
+    let mut problems = Vec::new();
+    for (name, value) in given {
+        let takers: Vec<_> = engines.iter().filter_map(|e| e.settings.get(name)).collect();
+        if takers.is_empty() {
+            let problem = Problem::at(&["settings", name], format!("no engine has a setting `{name}`"));
+            let known = engines.iter().flat_map(|e| e.settings.keys());
+            problems.push(match nearest(name, known.map(String::as_str)) {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem,
+            });
+        } else if let Some(phrase) =
+            takers.iter().map(|s| s.check(value)).reduce(Result::or).and_then(Result::err)
+        {
+            problems.push(Problem::at(&["settings", name], format!("the setting `{name}` {phrase}")));
+        }
+    }
+    problems
+}
+
+fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
+    let input = input.ok_or_else(|| {
+        Failure::failed("a serve stage needs a provision stage").hint("add it to the stage's `needs`")
+    })?;
+    match &input.cells[..] {
+        [cell] if cell.status == CellStatus::Ok => Ok(cell),
+        [cell] => {
+            let reason = cell.reason.as_deref().unwrap_or("no reason told");
+            Err(Failure::new(
+                CellStatus::Skipped,
+                format!("`{}` is {}: {reason}", input.stage, cell.status.word()),
+            ))
+        }
+        cells => {
+            let message =
+                format!("a server runs in one environment, `{}` gives {}", input.stage, cells.len());
+            Err(Failure::failed(message).hint("expand this stage over the same axes"))
+        }
+    }
+}
+
+fn environment(cell: &InputCell, job: &Job<'_>) -> Result<Json, Failure> {
+    let missing = || Failure::failed("the provision stage left no `environment`");
+    let artifact = cell.outputs.get("environment").ok_or_else(missing)?;
+    let bytes = job.store.get(&artifact.digest).map_err(|e| Failure::failed(e.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|e| Failure::failed(format!("`environment` is no JSON: {e}")))
+}
+
+fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
+    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    let hints: Vec<&str> = problems.iter().filter_map(|p| p.hint.as_deref()).collect();
+    let failure = Failure::failed(format!("{} cannot be started: {}", engine.title, told.join("; ")));
+    if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) }
+}
+
+/// A server that answers: started by us, or found running.
+struct Server {
+    base_url: String,
+    model: String,
+    process: Option<Process>,
+    /// Where to ask a server that is not ours whether it is alive.
+    health: Option<String>,
+    live: Json,
+}
+
+impl Server {
+    fn new(base_url: String, model: String, process: Option<Process>, engine: &Engine) -> Self {
+        let health = engine.endpoints.health.clone().or_else(|| engine.endpoints.models.clone());
+        Self { base_url, model, process, health, live: Json::Null }
+    }
+}
+
+impl Lease for Server {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        if let Some(process) = &mut self.process {
+            return process.check();
+        }
+        let Some(path) = &self.health else { return Ok(()) };
+        match http::request::<()>(&self.base_url, path, None, Duration::from_secs(5), &mut || Ok(())) {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(Failure::failed(format!("the server at {} is gone: {other:?}", self.base_url))),
+        }
+    }
+
+    fn release(mut self: Box<Self>) -> Vec<Output> {
+        self.process.as_mut().map(Process::release).into_iter().collect()
+    }
+}
+
+/// Returns a port nobody listens on now.
+fn free_port() -> Result<u16, Failure> {
+    let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
+    bound.map(|address| address.port()).map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
+}
+
+fn start(
+    spawner: &Arc<Spawner>,
+    engine: &Engine,
+    settings: &BTreeMap<String, Json>,
+    live: &Live,
+    name: &str,
+    job: &Job<'_>,
+) -> Result<Server, Failure> {
+    let mut attempt = 1;
+    loop {
+        let port = free_port()?;
+        let paths = Paths {
+            model: live.model_path.clone(),
+            model_name: name.to_owned(),
+            host: HOST.to_owned(),
+            port: port.to_string(),
+            packages: live.packages.clone().unwrap_or_default(),
+        };
+        job.control.progress(0, Some(3), format!("starting {}", engine.title));
+        let mut process = Process::start(spawner, engine, &live.bin, &render(engine, settings, &paths), job)?;
+        job.control.progress(1, Some(3), "waiting for its first token");
+        let base_url = format!("http://{HOST}:{port}");
+        match started(engine, &base_url, name, &mut process, job) {
+            Ok(model) => return Ok(Server::new(base_url, model, Some(process), engine)),
+            Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Between our look and the engine's start somebody else may have taken the port.
+fn lost_its_port(process: &mut Process) -> bool {
+    let log = process.log_text().to_lowercase();
+    process.check().is_err() && ["couldn't bind", "address already in use"].iter().any(|t| log.contains(t))
+}
+
+fn started(
+    engine: &Engine,
+    base_url: &str,
+    name: &str,
+    process: &mut Process,
+    job: &Job<'_>,
+) -> Result<String, Failure> {
+    let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
+    let models = [name.to_owned()];
+    let wanted = Wanted { engine, base_url, models: &models, limit };
+    let ready = ready::wait(&wanted, &mut || job.control.check().and_then(|()| process.check()));
+    // Ready, and still ours: another server could have answered in its place.
+    let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
+    ready.map_err(|not| match not {
+        NotReady::Late(seen) => {
+            let words = process.last_words();
+            let reason =
+                format!("{} was not ready within {} s ({seen}){words}", engine.title, limit.as_secs());
+            process.fail(CellStatus::Failed, reason)
+        }
+        NotReady::Wrong(what) => {
+            let words = process.last_words();
+            process.fail(CellStatus::Failed, format!("{} does not serve: {what}{words}", engine.title))
+        }
+        NotReady::Ended(failure) if failure.evidence.is_empty() => {
+            Failure { hint: failure.hint, ..process.fail(failure.status, failure.reason) }
+        }
+        NotReady::Ended(failure) => failure,
+    })
+}
+
+fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
+    let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
+    let wanted = Wanted { engine, base_url: url, models: names, limit };
+    job.control.progress(1, Some(3), format!("asking {url} for a token"));
+    let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
+        NotReady::Late(seen) => {
+            let reason = format!("no server at {url} was ready within {} s ({seen})", limit.as_secs());
+            Failure::failed(reason).hint("start it, or correct `launch.program.running` in its definition")
+        }
+        NotReady::Wrong(what) => Failure::failed(format!("the server at {url} does not serve: {what}"))
+            .hint("name the model as the server does"),
+        NotReady::Ended(failure) => failure,
+    })?;
+    Ok(Server::new(url.to_owned(), model, None, engine))
+}
