@@ -154,7 +154,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         target.metrics.clone().map(|path| Scraper { address, addresses, path, epoch: shared.epoch });
     let mut warnings = Vec::new();
     let mut server_metrics = Vec::new();
-    let mut scraped = match &scraper {
+    let scraped = match &scraper {
         Some(scraper) => match scraper.scrape() {
             Ok(rows) => {
                 server_metrics.extend(rows);
@@ -167,7 +167,6 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         },
         None => false,
     };
-    scraped &= scraper.is_some();
 
     let (sender, receiver) = channel();
     let (stop_scraping, scraping_stops) = channel();
@@ -224,9 +223,13 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
             }
         }
         let _scraper_may_be_gone = stop_scraping.send(());
-        if let Some(Ok((rows, problem))) = scraping.map(std::thread::ScopedJoinHandle::join) {
-            server_metrics.extend(rows);
-            warnings.extend(problem.map(|p| format!("a scrape of the server's metrics failed: {p}")));
+        match scraping.map(std::thread::ScopedJoinHandle::join) {
+            Some(Ok((rows, problem))) => {
+                server_metrics.extend(rows);
+                warnings.extend(problem.map(|p| format!("a scrape of the server's metrics failed: {p}")));
+            }
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => {}
         }
         match measuring.join() {
             Ok(Ok(measured)) => Ok(measured),
