@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use load::reference::read_truth;
 use load::{
     Arrival, ClosedLoop, Count, Delivery, Distribution, LoadResult, LoadSpec, Origin, Output, OutputMode,
-    PromptSet, Rate, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Phase, PromptSet, Rate, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload,
+    run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -69,8 +70,9 @@ fn main() -> Result<(), Failure> {
         {
             let server = Server::start(&["--ttft-ms", "5", "--tokens", "1", "--log", "0"])?;
             let result = server.send(arrival, if quick { 400 } else { 3000 }, 1)?;
-            let sent: Vec<i64> = result.requests.iter().filter_map(|r| r.sent_ns).collect();
-            let scheduled: Vec<i64> = result.requests.iter().map(|r| r.scheduled_ns).collect();
+            let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured);
+            let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
+            let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
             let (sent, scheduled) = (gaps_of(sent)?, gaps_of(scheduled)?);
             let lag = load::summarize(&result.requests, &[], &Default::default()).send_lag.ok_or("no lag")?;
             writeln!(

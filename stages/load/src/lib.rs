@@ -4,7 +4,7 @@
 //! (`settings`, `workload`, `prompts`, `arrival`, `api`). The measuring thread sends and stamps
 //! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
 //! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
-//! stage kind. [`reference`] is a server of known timing and known faults to test against.
+//! stage kind. [`mod@reference`] is a server of known timing and known faults to test against.
 
 mod api;
 mod arrival;

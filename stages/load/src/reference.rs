@@ -8,6 +8,7 @@
 mod answers;
 mod faults;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,6 +78,9 @@ pub struct Truth {
     pub request: Vec<u8>,
 }
 
+/// Framed events by dialect and token.
+type Events = BTreeMap<(Dialect, u32), Arc<[u8]>>;
+
 #[derive(Debug)]
 struct State {
     behaviour: Behaviour,
@@ -84,6 +88,17 @@ struct State {
     arrivals: AtomicU64,
     log: Mutex<Vec<Truth>>,
     stop: Notify,
+    /// Events of one token in their framing, rendered once: the ceiling of clients is measured
+    /// against this server.
+    events: Mutex<Events>,
+}
+
+impl State {
+    fn framed(&self, dialect: Dialect, token: u32) -> Arc<[u8]> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let render = || frame(dialect.event(token, 1, Fault::None).as_bytes()).into();
+        events.entry((dialect, token)).or_insert_with(render).clone()
+    }
 }
 
 /// A running reference server; dropping it stops it and breaks its connections.
@@ -117,6 +132,7 @@ impl ReferenceServer {
             arrivals: AtomicU64::new(0),
             log: Mutex::default(),
             stop: Notify::new(),
+            events: Mutex::default(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let served = state.clone();
@@ -352,6 +368,7 @@ async fn answer(
         writer.event(first.as_bytes()).await?;
     }
     let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
+    let waits = !(behaviour.ttft.is_zero() && behaviour.gap.is_zero());
     while sent < tokens {
         let in_chunk = step.min(tokens - sent);
         match fault {
@@ -370,12 +387,18 @@ async fn answer(
             Fault::BrokenJsonAfter(n) if sent >= n => writer.event(b"data: {\"choices\": oops}\n\n").await?,
             _ => {}
         }
-        let at = due(sent + in_chunk - 1);
-        if at > Instant::now() {
-            tokio::time::sleep_until(at.into()).await;
+        if waits {
+            tokio::time::sleep_until(due(sent + in_chunk - 1).into()).await;
         }
-        truth.sent_ns.push(since(state, Instant::now()));
-        writer.event(dialect.event(sent, in_chunk, fault).as_bytes()).await?;
+        if behaviour.log != Log::Nothing {
+            truth.sent_ns.push(since(state, Instant::now()));
+        }
+        if fault == Fault::None && step == 1 {
+            let framed = state.framed(dialect, sent);
+            writer.raw(&framed).await?;
+        } else {
+            writer.event(dialect.event(sent, in_chunk, fault).as_bytes()).await?;
+        }
         sent += in_chunk;
     }
     for event in dialect.last_events(tokens, fault) {
@@ -395,6 +418,14 @@ async fn stall(state: &State) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Puts an event into a chunk of the transfer encoding.
+fn frame(event: &[u8]) -> Vec<u8> {
+    let mut framed = format!("{:x}\r\n", event.len()).into_bytes();
+    framed.extend_from_slice(event);
+    framed.extend_from_slice(b"\r\n");
+    framed
+}
+
 /// Writes events as the fault demands.
 struct Writer<'a> {
     stream: &'a mut TcpStream,
@@ -411,10 +442,7 @@ impl Writer<'_> {
             }
             return Ok(());
         }
-        let mut framed = format!("{:x}\r\n", event.len()).into_bytes();
-        framed.extend_from_slice(event);
-        framed.extend_from_slice(b"\r\n");
-        self.stream.write_all(&framed).await
+        self.stream.write_all(&frame(event)).await
     }
 
     async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -14,7 +14,7 @@ use pipeline::stage::{CellStatus, Control};
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::interpret::interpret;
-use crate::measure::{Limits, Measured, Plan, Planned, Shared, Stop, measure};
+use crate::measure::{Attempt, Limits, Measured, Plan, Planned, Shared, Stop, measure};
 use crate::prompts::PromptSet;
 use crate::random::Origin;
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
@@ -154,7 +154,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         target.metrics.clone().map(|path| Scraper { address, addresses, path, epoch: shared.epoch });
     let mut warnings = Vec::new();
     let mut server_metrics = Vec::new();
-    let mut scraped = match &scraper {
+    let scraped = match &scraper {
         Some(scraper) => match scraper.scrape() {
             Ok(rows) => {
                 server_metrics.extend(rows);
@@ -167,7 +167,6 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         },
         None => false,
     };
-    scraped &= scraper.is_some();
 
     let (sender, receiver) = channel();
     let (stop_scraping, scraping_stops) = channel();
@@ -176,6 +175,12 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     let heartbeat = spec.heartbeat.nanoseconds();
     let total = spec.prompts.measured.len() as u64;
     let mut done = 0;
+    let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
+    let mut take_apart = |attempt: Attempt| {
+        let (row, more) = interpret(&attempt, prompts[attempt.request], target.api, spec.delivery);
+        requests.push(row);
+        chunks.extend(more);
+    };
 
     let measured = std::thread::scope(|scope| {
         let (watched, planned) = (shared.clone(), plan.clone());
@@ -190,14 +195,16 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         loop {
             match receiver.recv_timeout(Duration::from_millis(50)) {
                 Ok(attempt) => {
-                    let prompt = prompts[attempt.request];
-                    let (row, more) = interpret(&attempt, prompt, target.api, spec.delivery);
-                    if row.phase == Phase::Measured && !row.superseded {
+                    if prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
                         done += 1;
                         control.progress(done, Some(total), "requests");
                     }
-                    requests.push(row);
-                    chunks.extend(more);
+                    waiting_bytes += attempt.bytes.capacity();
+                    waiting.push(attempt);
+                    if waiting_bytes > WAITING_BYTES {
+                        waiting_bytes = 0;
+                        waiting.drain(..).for_each(&mut take_apart);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -216,9 +223,13 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
             }
         }
         let _scraper_may_be_gone = stop_scraping.send(());
-        if let Some(Ok((rows, problem))) = scraping.map(std::thread::ScopedJoinHandle::join) {
-            server_metrics.extend(rows);
-            warnings.extend(problem.map(|p| format!("a scrape of the server's metrics failed: {p}")));
+        match scraping.map(std::thread::ScopedJoinHandle::join) {
+            Some(Ok((rows, problem))) => {
+                server_metrics.extend(rows);
+                warnings.extend(problem.map(|p| format!("a scrape of the server's metrics failed: {p}")));
+            }
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => {}
         }
         match measuring.join() {
             Ok(Ok(measured)) => Ok(measured),
@@ -231,6 +242,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         Some(Stop::Gone) => ending = Ending::Gone,
         Some(Stop::Cancelled) | None => {}
     }
+    waiting.into_iter().for_each(&mut take_apart);
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
     let cell = facts(spec, target, &requests, measured, started, shared.connections.load(Ordering::Relaxed));
@@ -245,6 +257,10 @@ fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
         .collect::<Vec<_>>();
     if found.is_empty() { Err(LoadError(format!("{address} has no address"))) } else { Ok(found) }
 }
+
+/// Answers wait to be taken apart until the run is over, so as not to take processor time from
+/// the client and a server on the same machine; above so many bytes they are taken apart at once.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// Connections opened ahead at most.
 const CONNECT_AHEAD: usize = 4096;

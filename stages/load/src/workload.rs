@@ -10,8 +10,16 @@ use serde::{Deserialize, Serialize};
 pub(crate) fn shipped() -> Vec<Shipped> {
     let workload = |name, text| Shipped { collection: "workloads", name, text };
     vec![
+        workload("balanced-2k", include_str!("../workloads/balanced-2k.yaml")),
+        workload("long-decode", include_str!("../workloads/long-decode.yaml")),
+        workload("long-prefill", include_str!("../workloads/long-prefill.yaml")),
+        workload("mixed-prefill", include_str!("../workloads/mixed-prefill.yaml")),
+        workload("prefix-caching", include_str!("../workloads/prefix-caching.yaml")),
+        workload("ranged", include_str!("../workloads/ranged.yaml")),
+        workload("repeated-prefix", include_str!("../workloads/repeated-prefix.yaml")),
         workload("shared-prefix", include_str!("../workloads/shared-prefix.yaml")),
         workload("short-decode", include_str!("../workloads/short-decode.yaml")),
+        workload("single-chat", include_str!("../workloads/single-chat.yaml")),
     ]
 }
 
@@ -55,7 +63,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Words {
-    /// How many words.
+    /// How many words; a word of the list is 1.1 tokens or so (1.09 with SmolLM2's tokenizer).
     pub length: Count,
 }
 

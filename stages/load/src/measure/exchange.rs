@@ -154,7 +154,22 @@ impl Connection {
         addresses: &[SocketAddr],
         limit: Duration,
     ) -> Result<Self, End> {
-        match tokio::time::timeout(limit, TcpStream::connect(addresses)).await {
+        let until = Instant::now() + limit;
+        let connecting = TcpStream::connect(addresses);
+        tokio::pin!(connecting);
+        let connected = loop {
+            let look = until.min(Instant::now() + LOOK);
+            match tokio::time::timeout_at(look, &mut connecting).await {
+                Ok(connected) => break Ok(connected),
+                Err(elapsed) if look == until => break Err(elapsed),
+                Err(_) => {
+                    if let Some(stop) = shared.stopped() {
+                        return Err(End::Stopped(stop));
+                    }
+                }
+            }
+        };
+        match connected {
             Ok(Ok(stream)) => {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
                 shared.refused_in_a_row.store(0, Ordering::Relaxed);

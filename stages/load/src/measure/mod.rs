@@ -2,7 +2,8 @@
 //!
 //! One thread of its own runs a single-threaded runtime; every socket of a cell lives there.
 //! Requests are rendered to bytes before the clock starts, connections are opened before the
-//! first request, and what comes back is taken apart by another thread after its stream ended.
+//! first request, and what comes back is taken apart by another thread, after its stream ended
+//! and, unless too much is waiting, after the whole run.
 //!
 //! # How the stamps are taken
 //!

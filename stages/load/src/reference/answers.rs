@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Fault;
 
 /// An API, as its path tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dialect {
     Completions,
     Chat,

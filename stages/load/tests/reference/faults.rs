@@ -161,7 +161,9 @@ fn the_user_may_stop_a_run_and_keeps_the_rows() {
     assert_eq!(result.ending, Ending::Stopped(CellStatus::Interrupted, "stopped by the user".into()));
     let statuses = result.statuses();
     assert_eq!(statuses.get(&RequestStatus::Ok), Some(&2));
-    assert_eq!(statuses.get(&RequestStatus::Cancelled), Some(&2));
+    // The client that was first had sent again before the stop, the other one perhaps not.
+    let cancelled = statuses.get(&RequestStatus::Cancelled).copied().unwrap_or_default();
+    assert!((1..=2).contains(&cancelled) && statuses.len() == 2, "{statuses:?}");
 }
 
 #[test]
