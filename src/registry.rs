@@ -6,17 +6,16 @@ use pipeline::Registry;
 pub(crate) fn registry() -> Registry {
     let mut shipped = engines::shipped();
     shipped.extend(load::shipped());
-    shipped.extend(report::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
     Registry {
         kinds: vec![
-            Box::new(provision::Provision::default()),
+            Box::new(provision::Provision),
             Box::new(serve::Serve::default()),
-            Box::new(load::Load::default()),
-            Box::new(verify::Verify::default()),
-            Box::new(analyze::Analyze::default()),
-            Box::new(report::Report::default()),
+            Box::new(load::Load),
+            Box::new(verify::Verify),
+            Box::new(analyze::Analyze),
+            Box::new(report::Report),
         ],
         shipped,
         collections,

@@ -10,6 +10,7 @@ mod execute;
 pub mod experiment;
 mod graph;
 pub mod key;
+pub mod language;
 pub mod lease;
 pub mod lock;
 pub mod plan;
@@ -23,7 +24,7 @@ pub use execute::{RunOptions, RunSummary, StudyResult, run};
 pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
 pub use graph::UnknownKind;
 pub use lease::Leases;
-pub use plan::{Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
+pub use plan::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
 pub use stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,
     Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped, StageKind, Step, Study,

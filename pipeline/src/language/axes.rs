@@ -1,0 +1,194 @@
+//! Axes: from their three forms, and the profile's replacements, to labels with fields.
+
+use artifacts::Scalar;
+
+use super::diagnostics::{Mistake, Span};
+use super::grammar::Range;
+use super::interpolate::same_label;
+use super::suggest::remedy;
+use super::tree::{Node, Value};
+use crate::stage::{Json, Step};
+
+/// The most labels of one axis.
+const MAX_LABELS: usize = 10_000;
+
+/// An axis with the labels declared, and behind them those that included cells add.
+#[derive(Clone, Debug)]
+pub(crate) struct AxisDraft {
+    pub(crate) name: String,
+    pub(crate) labels: Vec<Scalar>,
+    pub(crate) fields: Vec<Json>,
+    /// How many labels are declared; products range over these.
+    pub(crate) declared: usize,
+    /// Its declaration is wrong, so nothing can be said about its labels.
+    pub(crate) broken: bool,
+}
+
+impl AxisDraft {
+    /// Returns the index of a label.
+    pub(crate) fn index(&self, label: &Scalar) -> Option<u16> {
+        let at = self.labels.iter().position(|l| same_label(l, label))?;
+        Some(u16::try_from(at).expect("an axis has fewer than 2^16 labels"))
+    }
+
+    /// Tells whether all labels are numbers without fields, so that further numbers make sense.
+    pub(crate) fn is_numeric(&self) -> bool {
+        self.labels.iter().all(|l| l.as_f64().is_some()) && self.fields.iter().all(Json::is_null)
+    }
+
+    /// Returns the remedy for a label that is not there.
+    pub(crate) fn remedy(&self, label: &str) -> String {
+        let names: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
+        remedy(label, &format!("labels of `{}`", self.name), names.iter().map(String::as_str))
+    }
+}
+
+/// Reads a declaration whose placeholders are resolved and whose shape has been checked.
+pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
+    let before = out.len();
+    let labels = match &node.value {
+        Value::List(items) => items.iter().filter_map(|item| list_item(item)).collect(),
+        Value::Map(entries) if is_range(node) => {
+            let range = node.json();
+            debug_assert!(!entries.is_empty());
+            match serde_json::from_value::<Range>(range) {
+                Ok(range) => numbers(&range, node, route, out),
+                Err(_) => Vec::new(),
+            }
+        }
+        Value::Map(entries) => {
+            let mut labels: Vec<_> = entries
+                .iter()
+                .map(|(key, fields)| (Scalar::Text(key.text.clone()), fields.json(), key.span))
+                .collect();
+            labels.sort_by_key(|(label, _, _)| label.to_string());
+            labels
+        }
+        _ => Vec::new(),
+    };
+    if labels.is_empty() && out.len() == before {
+        let message = format!("the axis `{name}` has no labels");
+        out.push(Mistake::new(node.span, route, message).hint("give at least one, or remove the axis"));
+    }
+    if labels.len() > MAX_LABELS {
+        let message = format!("the axis `{name}` has {} labels; at most {MAX_LABELS} fit", labels.len());
+        out.push(Mistake::new(node.span, route, message).hint("use fewer, or split the axis into two"));
+    }
+    let mut axis = AxisDraft {
+        name: name.to_owned(),
+        labels: Vec::new(),
+        fields: Vec::new(),
+        declared: 0,
+        broken: false,
+    };
+    let mut seen = std::collections::HashSet::new();
+    for (label, fields, span) in labels.into_iter().take(MAX_LABELS) {
+        let text = label.to_string();
+        if let Some((message, hint)) = insane(&text) {
+            out.push(Mistake::new(span, route, message).hint(hint));
+        } else if !seen.insert(text.clone()) {
+            let message = format!("the axis `{name}` has the label `{text}` twice");
+            out.push(
+                Mistake::new(span, route, message)
+                    .hint("remove one; to repeat a measurement use a `rep` axis"),
+            );
+        }
+        axis.labels.push(label);
+        axis.fields.push(fields);
+    }
+    axis.declared = axis.labels.len();
+    axis.broken = out.len() > before;
+    axis
+}
+
+/// Returns the part of an axis in mapping form that a profile chooses by a list of labels.
+pub(crate) fn select(axis: &AxisDraft, list: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
+    let before = out.len();
+    let mut chosen = AxisDraft { labels: Vec::new(), fields: Vec::new(), ..axis.clone() };
+    for item in list.items() {
+        let Some(label) = item.scalar() else { continue };
+        match axis.index(&label) {
+            Some(at) if chosen.index(&label).is_none() => {
+                chosen.labels.push(axis.labels[usize::from(at)].clone());
+                chosen.fields.push(axis.fields[usize::from(at)].clone());
+            }
+            Some(_) => {
+                let message = format!("the label `{label}` is chosen twice");
+                out.push(Mistake::new(item.span, route, message).hint("remove one"));
+            }
+            None => {
+                let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
+                out.push(Mistake::new(item.span, route, message).hint(axis.remedy(&label.to_string())));
+            }
+        }
+    }
+    if list.items().is_empty() {
+        let message = format!("the axis `{}` has no labels", axis.name);
+        out.push(Mistake::new(list.span, route, message).hint("choose at least one"));
+    }
+    chosen.declared = chosen.labels.len();
+    chosen.broken |= out.len() > before;
+    chosen
+}
+
+/// Tells whether a declaration is a list of plain labels, with which a profile may choose.
+pub(crate) fn is_plain_list(node: &Node) -> bool {
+    matches!(&node.value, Value::List(items) if items.iter().all(|i| i.scalar().is_some()))
+}
+
+fn list_item(item: &Node) -> Option<(Scalar, Json, Span)> {
+    if let [(key, fields)] = item.entries() {
+        return Some((Scalar::Text(key.text.clone()), fields.json(), key.span));
+    }
+    Some((item.scalar()?, Json::Null, item.span))
+}
+
+fn is_range(node: &Node) -> bool {
+    node.get("from").is_some_and(|from| !matches!(from.value, Value::Map(_)))
+}
+
+fn numbers(range: &Range, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> Vec<(Scalar, Json, Span)> {
+    let Range { from, to, step } = *range;
+    let step = step.unwrap_or(1.0);
+    if from > to {
+        let message = format!("the range from {from} to {to} is empty");
+        out.push(Mistake::new(node.span, route, message).hint("let `to` be at least `from`"));
+        return Vec::new();
+    }
+    let count = ((to - from) / step + 1e-9).floor();
+    if count >= MAX_LABELS as f64 {
+        let message = format!("the range from {from} to {to} has more than {MAX_LABELS} labels");
+        out.push(Mistake::new(node.span, route, message).hint("use a larger `step`"));
+        return Vec::new();
+    }
+    let whole = |key: &str| node.get(key).is_none_or(|n| matches!(n.value, Value::Int(_)));
+    let integers = whole("from") && whole("step");
+    let number = |i: usize| {
+        let value = from + i as f64 * step;
+        if integers {
+            return Scalar::Int(value as i64);
+        }
+        // Rid of the noise of binary fractions: 0.1 + 2 × 0.1 is 0.3.
+        Scalar::Float(format!("{value:.9}").parse().expect("a written number can be read"))
+    };
+    (0..=count as usize).map(|i| (number(i), Json::Null, node.span)).collect()
+}
+
+/// Tells what is wrong with the text of a label.
+fn insane(text: &str) -> Option<(String, String)> {
+    let hint = "labels appear in coordinates, tables and file names: keep them short and plain";
+    if text.trim().is_empty() {
+        return Some(("the label is empty".to_owned(), hint.to_owned()));
+    }
+    if text.trim() != text {
+        return Some((
+            format!("the label `{text}` begins or ends with a space"),
+            "remove the space".to_owned(),
+        ));
+    }
+    if text.chars().count() > 80 {
+        return Some(("the label is longer than 80 characters".to_owned(), hint.to_owned()));
+    }
+    let bad = text.chars().find(|c| c.is_control() || ",=|`\"{}$".contains(*c))?;
+    Some((format!("the label `{}` contains `{}`", text.escape_debug(), bad.escape_debug()), hint.to_owned()))
+}

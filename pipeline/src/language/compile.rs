@@ -1,0 +1,347 @@
+//! The whole way from text to experiment, in the order in which names become known:
+//! parameters, axes, definitions, stages, cells.
+
+use std::path::{Path, PathBuf};
+
+use super::axes::{AxisDraft, axis, is_plain_list, select};
+use super::check::Checker;
+use super::diagnostics::{Diagnostics, Mistake, Sink, Span};
+use super::expand::{Context, expand, inclusions};
+use super::grammar::file_schema;
+use super::interpolate::{Scope, Values};
+use super::library::{Files, Layers};
+use super::parameters::{check_profile_set, parameters};
+use super::spec::{Parts, spec};
+use super::stages::{drafts, order};
+use super::suggest::remedy;
+use super::tree::{Node, Value};
+use super::{check_name, parse};
+use crate::experiment::{Axis, Experiment};
+use crate::stage::{Json, Registry, Step};
+
+/// What the user asks for beside the file.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Parameter values from the command line, as written: `("requests", "32")`.
+    pub set: Vec<(String, String)>,
+    /// The profile to put in force.
+    pub profile: Option<String>,
+    /// Folders with definitions of the user's own (`engines/NAME.yaml` and so on below them).
+    pub user_folders: Vec<PathBuf>,
+}
+
+/// Compiles a text as an experiment. Touches nothing but `files`, and those only for
+/// definitions that are asked for.
+///
+/// # Errors
+/// Every mistake found, each with its place.
+pub fn load_text(
+    text: &str,
+    file: &Path,
+    registry: &Registry,
+    options: &Options,
+    files: &dyn Files,
+) -> Result<Experiment, Diagnostics> {
+    let sink = Sink::default();
+    let source = sink.add_source(file, text);
+    let experiment = match parse::parse(text, source) {
+        Ok(root) => compile(&root, file, registry, options, files, &sink),
+        Err(mistakes) => {
+            mistakes.into_iter().for_each(|m| sink.add(m));
+            None
+        }
+    };
+    match experiment {
+        Some(experiment) if sink.count() == 0 => Ok(experiment),
+        _ => Err(sink.finish()),
+    }
+}
+
+fn compile(
+    root: &Node,
+    file: &Path,
+    registry: &Registry,
+    options: &Options,
+    files: &dyn Files,
+    sink: &Sink,
+) -> Option<Experiment> {
+    let add = |mistakes: Vec<Mistake>| mistakes.into_iter().for_each(|m| sink.add(m));
+    if !matches!(root.value, Value::Map(_)) {
+        let message = format!("expected an experiment, found {}", root.describe());
+        sink.add(Mistake::new(root.span, &[], message).hint("an experiment starts with `experiment: NAME`"));
+        return None;
+    }
+    let schema = file_schema();
+    let plain = Checker { document: &schema, expand: None, other_keys: &[] };
+    let profile = profile(root, options, sink);
+    let values = parameters(root.get("parameters"), profile, &options.set, &plain, sink);
+    check_root(root, &schema, &values, registry, sink);
+    check_profiles(root, profile.map(|(name, _)| name), sink);
+
+    let mut axes = axes(root, profile, &values, &plain, sink);
+    let definitions = with_definitions_resolved(root, &values, &axes, registry, sink);
+    let library = Layers::new(&definitions, file, &options.user_folders, registry, files, sink);
+    library.check_sections();
+
+    let empty = Node { span: root.span, value: Value::Map(Vec::new()) };
+    let section = root.get("stages").unwrap_or(&empty);
+    let drafts = drafts(section, &axes, &values, registry, sink);
+    let overrides = root.get("overrides").map(Node::items).unwrap_or_default();
+    check_overridden(overrides, &drafts.iter().map(|d| d.name).collect::<Vec<_>>(), sink);
+    let order = order(&drafts, sink);
+    let mut included = Vec::new();
+    for draft in &drafts {
+        let cells = if draft.broken { Vec::new() } else { inclusions(draft, &mut axes, &values, sink) };
+        included.push(cells);
+    }
+    let context = Context { parameters: &values, library: &library, sink, overrides };
+    let stages: Vec<_> = drafts
+        .iter()
+        .zip(&included)
+        .map(
+            |(draft, cells)| {
+                if draft.broken { None } else { expand(draft, &axes, &drafts, cells, &context) }
+            },
+        )
+        .collect();
+    let order = order?;
+    let mut stages: Vec<_> = stages.into_iter().collect::<Option<Vec<_>>>()?;
+    if sink.count() > 0 {
+        return None;
+    }
+    let position =
+        |declared: &usize| order.iter().position(|o| o == declared).expect("every stage is in the order");
+    for stage in &mut stages {
+        stage.needs = stage.needs.iter().map(position).collect();
+    }
+    let mut slots: Vec<_> = stages.into_iter().map(Some).collect();
+    let stages: Vec<_> = order.iter().map(|i| slots[*i].take().expect("each stage is taken once")).collect();
+
+    let name = root.get("experiment")?.text()?.to_owned();
+    let scope = Scope { parameters: &values, axes: &axes, over: &[], labels: &[] };
+    let seed = scope.resolve(root.get("seed")?, None).ok()?.json().as_u64()?;
+    let profile = profile.map(|(name, _)| name);
+    let parts = Parts {
+        root,
+        name: &name,
+        seed,
+        profile,
+        parameters: &values,
+        axes: &axes,
+        drafts: &drafts,
+        stages: &stages,
+    };
+    Some(Experiment {
+        spec: spec(&parts),
+        profile: profile.map(str::to_owned),
+        file: file.to_owned(),
+        seed,
+        axes: axes.into_iter().map(|a| Axis { name: a.name, labels: a.labels, fields: a.fields }).collect(),
+        stages,
+        name,
+    })
+}
+
+/// Returns the profile in force with its name.
+fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a str, &'a Node)> {
+    let wanted = options.profile.as_deref()?;
+    let profiles = root.get("profiles").map(Node::entries).unwrap_or_default();
+    match profiles.iter().find(|(key, _)| key.text == wanted) {
+        Some((key, node)) => Some((&key.text, node)),
+        None => {
+            let names = profiles.iter().map(|(key, _)| key.text.as_str());
+            let message = format!("the experiment has no profile `{wanted}`");
+            sink.argument(format!("--profile {wanted}"), message, Some(remedy(wanted, "profiles", names)));
+            None
+        }
+    }
+}
+
+/// Checks the sections whose placeholders may only be parameters.
+fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, sink: &Sink) {
+    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
+    let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
+    let collections: Vec<String> = registry.collections.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let here = |key: &str| !["parameters", "profiles", "axes", "overrides", "experiment"].contains(&key);
+    let is_collection = |key: &str| collections.iter().any(|c| c == key);
+    let part = |keep: &dyn Fn(&str) -> bool| {
+        let entries = root.entries().iter().filter(|(k, _)| keep(&k.text)).cloned().collect();
+        Node { span: root.span, value: Value::Map(entries) }
+    };
+    let plain = Checker { document: schema, expand: None, other_keys: &collections };
+    let with_values = Checker { expand: Some(&expand), ..plain };
+    let mut out = with_values.check(schema, &part(&|k| here(k) && !is_collection(k)), &[]);
+    out.retain(|m| !m.message.starts_with("missing key") || !m.route.is_empty());
+    let mut rest = schema.clone();
+    if let Some(properties) = rest["properties"].as_object_mut() {
+        for (key, property) in properties.iter_mut() {
+            if here(key) || ["parameters", "axes"].contains(&key.as_str()) {
+                *property = Json::Bool(true);
+            }
+        }
+        properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
+    }
+    let known = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
+    out.extend(Checker { document: &rest, expand: None, other_keys: &[] }.check(&rest, &known, &[]));
+    if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
+        out.push(
+            Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")
+                .hint("give a whole number"),
+        );
+    }
+    if let Some(node) = root.get("experiment")
+        && let Some(name) = node.text()
+    {
+        check_name(name, "experiment", node.span, &[Step::Key("experiment".into())], &mut out);
+    }
+    out.into_iter().for_each(|m| sink.add(m));
+}
+
+/// Checks the profiles that are not in force; the other is checked as it is used.
+fn check_profiles(root: &Node, in_force: Option<&str>, sink: &Sink) {
+    let declared = root.get("axes").map(Node::entries).unwrap_or_default();
+    for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
+        let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
+        check_profile_set(node, root.get("parameters"), &route, sink);
+        for (axis_key, replacement) in node.get("axes").map(Node::entries).unwrap_or_default() {
+            let mut route = route.to_vec();
+            route.extend([Step::Key("axes".into()), Step::Key(axis_key.text.clone())]);
+            let Some((_, axis_node)) = declared.iter().find(|(k, _)| k.text == axis_key.text) else {
+                let names = declared.iter().map(|(k, _)| k.text.as_str());
+                let message = format!("unknown axis `{}`", axis_key.text);
+                let hint = remedy(&axis_key.text, "axes", names);
+                sink.add(Mistake::new(axis_key.span, &route, message).hint(hint));
+                continue;
+            };
+            let has_placeholder = replacement.json().to_string().contains("${");
+            if in_force != Some(key.text.as_str()) && !has_placeholder {
+                let mut out = Vec::new();
+                replaced(&axis_key.text, axis_node, replacement, &route, &mut out);
+                out.into_iter().for_each(|m| sink.add(m));
+            }
+        }
+    }
+}
+
+/// Reads an axis that a profile replaces.
+fn replaced(name: &str, declared: &Node, by: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
+    let has_fields = !is_plain_list(declared) && declared.get("from").is_none();
+    if has_fields && is_plain_list(by) {
+        let own = [Step::Key("axes".into()), Step::Key(name.to_owned())];
+        return select(&axis(name, declared, &own, &mut Vec::new()), by, route, out);
+    }
+    axis(name, by, route, out)
+}
+
+fn axes(
+    root: &Node,
+    profile: Option<(&str, &Node)>,
+    values: &Values,
+    checker: &Checker,
+    sink: &Sink,
+) -> Vec<AxisDraft> {
+    let schema = checker.document.pointer("/$defs/Axis").expect("the file's schema defines axes");
+    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
+    let read = |node: &Node, route: &[Step], out: &mut Vec<Mistake>| -> Option<Node> {
+        let before = out.len();
+        scope.check(node, route, out);
+        let broken = |text: &str| scope.values(text, node.span, route).is_ok_and(|values| values.is_empty());
+        if out.len() > before || any_text(node, &broken) {
+            return None;
+        }
+        let node = scope.resolve(node, None).map_err(|m| out.push(m)).ok()?;
+        out.extend(checker.check(schema, &node, route));
+        (out.len() == before).then_some(node)
+    };
+    let mut axes = Vec::new();
+    let section = root.get("axes");
+    if let Some(section) = section.filter(|s| !matches!(s.value, Value::Map(_))) {
+        let message = format!("expected a mapping, found {}", section.describe());
+        let hint = "write axes as `axes: {name: [label, label]}`";
+        sink.add(Mistake::new(section.span, &[Step::Key("axes".into())], message).hint(hint));
+    }
+    for (key, node) in section.map(Node::entries).unwrap_or_default() {
+        let route = [Step::Key("axes".into()), Step::Key(key.text.clone())];
+        let mut out = Vec::new();
+        check_name(&key.text, "axis", key.span, &route, &mut out);
+        if values.contains_key(&key.text) {
+            let message = format!("`{}` is both a parameter and an axis", key.text);
+            let hint = format!("rename one: `${{{}}}` could mean either", key.text);
+            out.push(Mistake::new(key.span, &route, message).hint(hint));
+        }
+        let declared = read(node, &route, &mut out);
+        let replacement = profile.and_then(|(name, p)| Some((name, p.get("axes")?.get(&key.text)?)));
+        let draft = match (declared, replacement) {
+            (Some(declared), Some((name, by))) => {
+                let route = ["profiles", name, "axes", &key.text].map(|s| Step::Key(s.to_owned()));
+                read(by, &route, &mut out).map(|by| replaced(&key.text, &declared, &by, &route, &mut out))
+            }
+            (Some(declared), None) => Some(axis(&key.text, &declared, &route, &mut out)),
+            (None, _) => None,
+        };
+        let broken = AxisDraft {
+            name: key.text.clone(),
+            labels: Vec::new(),
+            fields: Vec::new(),
+            declared: 0,
+            broken: true,
+        };
+        axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));
+        out.into_iter().for_each(|m| sink.add(m));
+    }
+    axes
+}
+
+fn check_overridden(overrides: &[Node], stages: &[&str], sink: &Sink) {
+    for (i, node) in overrides.iter().enumerate() {
+        let Some(stage) = node.get("where").and_then(|w| w.get("stage")) else { continue };
+        let Some(name) = stage.text().filter(|name| !stages.contains(name)) else { continue };
+        let route = [
+            Step::Key("overrides".into()),
+            Step::Index(i),
+            Step::Key("where".into()),
+            Step::Key("stage".into()),
+        ];
+        let hint = remedy(name, "stages", stages.iter().copied());
+        sink.add(Mistake::new(stage.span, &route, format!("unknown stage `{name}`")).hint(hint));
+    }
+}
+
+fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {
+    match &node.value {
+        Value::Text(text) => text.contains("${") && test(text),
+        _ => {
+            node.items().iter().any(|n| any_text(n, test))
+                || node.entries().iter().any(|(_, n)| any_text(n, test))
+        }
+    }
+}
+
+/// Returns the tree with the parameters in the experiment's own definitions resolved. Axes have
+/// no label there: a definition is the same for every cell that names it.
+fn with_definitions_resolved(
+    root: &Node,
+    values: &Values,
+    axes: &[AxisDraft],
+    registry: &Registry,
+    sink: &Sink,
+) -> Node {
+    let scope = Scope { parameters: values, axes, over: &[], labels: &[] };
+    let mut resolved = root.clone();
+    let Value::Map(entries) = &mut resolved.value else { return resolved };
+    for (key, section) in entries {
+        if !registry.collections.iter().any(|(name, _)| *name == key.text) {
+            continue;
+        }
+        let mut mistakes = Vec::new();
+        scope.check(section, &[Step::Key(key.text.clone())], &mut mistakes);
+        if mistakes.is_empty() {
+            // A parameter whose own value is wrong has been told of already.
+            if let Ok(section_resolved) = scope.resolve(section, None) {
+                *section = section_resolved;
+            }
+        }
+        mistakes.into_iter().for_each(|m| sink.add(m));
+    }
+    resolved
+}

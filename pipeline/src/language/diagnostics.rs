@@ -1,0 +1,219 @@
+//! Mistakes in experiment files and how they are shown: what happened, where, what to do.
+//!
+//! While an experiment is compiled, every mistake goes into a [`Sink`]; at the end they come out
+//! together, sorted by place, each one once.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::stage::Step;
+
+/// A place in one of the texts of a [`Sink`]; line 0 means the text as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    /// Which text.
+    pub(crate) source: u32,
+    /// The line, from 1.
+    pub(crate) line: u32,
+    /// The column, from 1, in characters.
+    pub(crate) column: u32,
+    /// How many characters of that line.
+    pub(crate) width: u32,
+}
+
+/// Every mistake found in an experiment and the files it refers to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+/// One mistake: what is wrong, where, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong, in one sentence without a final stop.
+    pub message: String,
+    /// Where.
+    pub place: Place,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// Where a mistake is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A file as a whole.
+    File(PathBuf),
+    /// A stretch of one line of a file.
+    Text {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1, in characters.
+        column: usize,
+        /// How many characters.
+        width: usize,
+        /// The keys and indices leading there (`stages.ladder.needs[0]`); may be empty.
+        route: String,
+        /// The text of the line.
+        text: String,
+    },
+    /// An argument of the command line, as the user wrote it.
+    Argument(String),
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}", self.message)?;
+        match &self.place {
+            Place::File(file) => writeln!(f, "  --> {}", file.display())?,
+            Place::Argument(argument) => writeln!(f, "  --> {argument}")?,
+            Place::Text { file, line, column, width, route, text } => {
+                write!(f, "  --> {}:{line}:{column}", file.display())?;
+                if !route.is_empty() {
+                    write!(f, "  ({route})")?;
+                }
+                let number = line.to_string();
+                let before: String =
+                    text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+                writeln!(f, "\n{number} | {text}")?;
+                writeln!(f, "{} | {before}{}", " ".repeat(number.len()), "^".repeat(*width))?;
+            }
+        }
+        match &self.hint {
+            Some(hint) => writeln!(f, "hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, diagnostic) in self.0.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// A mistake before its place is looked up in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    pub(crate) span: Span,
+    pub(crate) route: Vec<Step>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Mistake {
+    /// Makes a mistake without a remedy.
+    pub(crate) fn new(span: Span, route: &[Step], message: impl Into<String>) -> Self {
+        Self { span, route: route.to_vec(), message: message.into(), hint: None }
+    }
+
+    /// Adds the remedy.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Collects the mistakes found while an experiment is compiled, with the texts they are in.
+#[derive(Default)]
+pub(crate) struct Sink {
+    sources: RefCell<Vec<(PathBuf, String)>>,
+    mistakes: RefCell<Vec<Mistake>>,
+    arguments: RefCell<Vec<Diagnostic>>,
+}
+
+impl Sink {
+    /// Adds a text in which mistakes may be found, and returns its number.
+    pub(crate) fn add_source(&self, file: &Path, text: &str) -> u32 {
+        let mut sources = self.sources.borrow_mut();
+        sources.push((file.to_owned(), text.to_owned()));
+        u32::try_from(sources.len() - 1).expect("far fewer than 2^32 files are read")
+    }
+
+    /// Adds a mistake.
+    pub(crate) fn add(&self, mistake: Mistake) {
+        self.mistakes.borrow_mut().push(mistake);
+    }
+
+    /// Adds a mistake in an argument of the command line.
+    pub(crate) fn argument(&self, argument: String, message: impl Into<String>, hint: Option<String>) {
+        let diagnostic = Diagnostic { message: message.into(), place: Place::Argument(argument), hint };
+        self.arguments.borrow_mut().push(diagnostic);
+    }
+
+    /// Returns how many mistakes were added so far.
+    pub(crate) fn count(&self) -> usize {
+        self.mistakes.borrow().len() + self.arguments.borrow().len()
+    }
+
+    /// Returns everything found, arguments first, then by place; each mistake once.
+    pub(crate) fn finish(self) -> Diagnostics {
+        let sources = self.sources.into_inner();
+        let mut mistakes = self.mistakes.into_inner();
+        mistakes.sort_by_key(|m| m.span);
+        let mut all = self.arguments.into_inner();
+        for mistake in mistakes {
+            let (file, text) = &sources[mistake.span.source as usize];
+            let diagnostic = Diagnostic {
+                place: place(file, text, &mistake),
+                message: mistake.message,
+                hint: mistake.hint,
+            };
+            let same = |d: &Diagnostic| d.message == diagnostic.message && same_place(d, &diagnostic);
+            if !all.iter().rev().take(50).any(same) {
+                all.push(diagnostic);
+            }
+        }
+        Diagnostics(all)
+    }
+}
+
+/// Writes a route as `stages.ladder.exclude[0].where`.
+pub(crate) fn route_text(route: &[Step]) -> String {
+    let mut text = String::new();
+    for step in route {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) => text.extend([".", key]),
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
+    let span = mistake.span;
+    if span.line == 0 {
+        return Place::File(file.to_owned());
+    }
+    let line_text = text.lines().nth(span.line as usize - 1).unwrap_or("").trim_end();
+    let length = line_text.chars().count();
+    let column = (span.column as usize).clamp(1, length + 1);
+    let width = (span.width as usize).clamp(1, (length + 1 - column).max(1));
+    Place::Text {
+        file: file.to_owned(),
+        line: span.line as usize,
+        column,
+        width,
+        route: route_text(&mistake.route),
+        text: line_text.to_owned(),
+    }
+}
+
+fn same_place(a: &Diagnostic, b: &Diagnostic) -> bool {
+    match (&a.place, &b.place) {
+        (
+            Place::Text { file, line, column, .. },
+            Place::Text { file: file_b, line: line_b, column: column_b, .. },
+        ) => (file, line, column) == (file_b, line_b, column_b),
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,466 @@
+//! Stages to cells: the product of the axes, minus exclusions, plus inclusions, each cell with
+//! its canonical parameters.
+//!
+//! A stage's settings depend on few of its axes. For each distinct combination of those labels
+//! they are resolved and made canonical once; ten thousand cells cost a table look-up each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use super::axes::AxisDraft;
+use super::check::Checker;
+use super::diagnostics::{Mistake, Sink, Span};
+use super::grammar::common_schema;
+use super::interpolate::{Scope, Values};
+use super::library::Layers;
+use super::settings::DurationText;
+use super::stages::{Choice, Draft, choice, coordinates_text, included, path_remedy};
+use super::tree::{Key, Node, Value};
+use crate::experiment::{Cell, Excluded, Stage};
+use crate::stage::{Class, Json, Step};
+
+/// The most cells of one stage.
+const MAX_CELLS: usize = 1_000_000;
+
+/// What expanding a stage needs beside the stage.
+pub(crate) struct Context<'a> {
+    pub(crate) parameters: &'a Values,
+    pub(crate) library: &'a Layers<'a>,
+    pub(crate) sink: &'a Sink,
+    /// The `overrides` of the experiment.
+    pub(crate) overrides: &'a [Node],
+}
+
+/// The settings of some cells: those written, or with overrides applied.
+struct Variant {
+    settings: Node,
+    timeout: Option<Node>,
+    retries: Option<Node>,
+    /// The reasons of the overrides applied.
+    note: Option<String>,
+    /// Positions in `over` that the settings refer to, and parameter sets by their labels.
+    refers: Vec<usize>,
+    sets: HashMap<Vec<u16>, u32>,
+    /// The same for the limits.
+    limit_refers: Vec<usize>,
+    limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
+}
+
+/// A rule with the number of cells it has met.
+struct Rule<'n> {
+    choice: Choice,
+    node: &'n Node,
+    index: usize,
+    hits: usize,
+}
+
+/// Adds the labels of included cells to the axes, and returns the cells.
+pub(crate) fn inclusions(
+    draft: &Draft,
+    axes: &mut [AxisDraft],
+    parameters: &Values,
+    sink: &Sink,
+) -> Vec<(Vec<u16>, String, Span)> {
+    let mut found = Vec::new();
+    for (i, include) in draft.node.get("include").map(Node::items).unwrap_or_default().iter().enumerate() {
+        let (Some((key, coordinates)), Some(reason)) = (include.entry("coordinates"), reason(include)) else {
+            continue;
+        };
+        let mut route = draft.route(&["include"]);
+        route.extend([Step::Index(i), Step::Key("coordinates".into())]);
+        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let mut out = Vec::new();
+        match scope.resolve(coordinates, None) {
+            Ok(coordinates) => {
+                if let Some(at) = included(&coordinates, &draft.over, axes, &route, &mut out) {
+                    found.push((at, reason, key.span));
+                }
+            }
+            Err(mistake) => out.push(Mistake { route, ..mistake }),
+        }
+        out.into_iter().for_each(|m| sink.add(m));
+    }
+    found
+}
+
+/// Expands a stage; `None` if something in it is wrong.
+pub(crate) fn expand(
+    draft: &Draft,
+    axes: &[AxisDraft],
+    drafts: &[Draft],
+    inclusions: &[(Vec<u16>, String, Span)],
+    context: &Context,
+) -> Option<Stage> {
+    let kind = draft.kind?;
+    let before = context.sink.count();
+    let over = &draft.over;
+    let counts: Vec<usize> = over.iter().map(|axis| axes[*axis].declared).collect();
+    let product = counts.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    if product.is_none_or(|p| p > MAX_CELLS) {
+        let message = format!("the stage `{}` has more than {MAX_CELLS} cells", draft.name);
+        let hint = "use fewer axes in `over`, or fewer labels";
+        context.sink.add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
+        return None;
+    }
+    let labels: Vec<Vec<u16>> = (0..over.len())
+        .map(|position| {
+            let mut labels: Vec<u16> = (0..counts[position]).map(|i| i as u16).collect();
+            for (at, _, _) in inclusions {
+                if !labels.contains(&at[position]) {
+                    labels.push(at[position]);
+                }
+            }
+            labels
+        })
+        .collect();
+    let scope = Scope { parameters: context.parameters, axes, over, labels: &labels };
+    let mut excludes = rules(draft, axes, context, "exclude");
+    let mut overrides = rules(draft, axes, context, "overrides");
+    let base = Variant::new(draft, &scope, &[], context);
+    let mut variants: BTreeMap<Vec<usize>, usize> = BTreeMap::from([(Vec::new(), 0)]);
+    let mut all: Vec<Variant> = vec![base];
+    let mut cells: Vec<(Vec<u16>, usize, Option<&str>)> = Vec::with_capacity(product.unwrap_or_default());
+    let mut excluded = Vec::new();
+    let mut place = |at: Vec<u16>, reason, context: &Context| {
+        let mut hit = Vec::new();
+        for (i, rule) in overrides.iter_mut().enumerate() {
+            if rule.choice.has(&at) {
+                rule.hits += 1;
+                hit.push(i);
+            }
+        }
+        let variant = match variants.get(&hit) {
+            Some(variant) => *variant,
+            None => {
+                let nodes: Vec<(&Node, usize)> =
+                    hit.iter().map(|i| (overrides[*i].node, overrides[*i].index)).collect();
+                all.push(Variant::new(draft, &scope, &nodes, context));
+                variants.insert(hit, all.len() - 1);
+                all.len() - 1
+            }
+        };
+        cells.push((at, variant, reason));
+    };
+    for number in 0..product.unwrap_or_default() {
+        let mut rest = number;
+        let mut at = vec![0u16; over.len()];
+        for position in (0..over.len()).rev() {
+            at[position] = (rest % counts[position]) as u16;
+            rest /= counts[position];
+        }
+        let mut out = None;
+        for rule in &mut excludes {
+            if rule.choice.has(&at) {
+                rule.hits += 1;
+                out = out.or_else(|| reason(rule.node));
+            }
+        }
+        match out {
+            Some(reason) => excluded.push(Excluded { at: at.into_boxed_slice(), reason }),
+            None => place(at, None, context),
+        }
+    }
+    let mut seen: Vec<&[u16]> = Vec::new();
+    for (i, (at, reason, span)) in inclusions.iter().enumerate() {
+        let mut route = draft.route(&["include"]);
+        route.push(Step::Index(i));
+        let of_product = at.iter().zip(&counts).all(|(label, n)| usize::from(*label) < *n);
+        let text = coordinates_text(at, over, axes);
+        if excluded.iter().any(|e| *e.at == **at) {
+            let message = format!("the cell {text} is both excluded and included");
+            context.sink.add(Mistake::new(*span, &route, message).hint("remove one of the two entries"));
+        } else if of_product || seen.contains(&at.as_slice()) {
+            let message = format!("the cell {text} is already there");
+            let hint = "remove this entry: the axes, or an earlier entry, contain the cell";
+            context.sink.add(Mistake::new(*span, &route, message).hint(hint));
+        } else if let Some(needed) = lonely(draft, at, drafts, axes) {
+            let message = format!("the cell {text} has no cell of `{needed}` that it could use");
+            let hint = format!("include one with the same labels in `{needed}` first");
+            context.sink.add(Mistake::new(*span, &route, message).hint(hint));
+        } else {
+            seen.push(at);
+            place(at.clone(), Some(reason.as_str()), context);
+        }
+    }
+    for (rule, what) in
+        excludes.iter().map(|r| (r, "exclude")).chain(overrides.iter().map(|r| (r, "override")))
+    {
+        if rule.hits == 0 {
+            let (span, route) = rule.place(draft, what);
+            let message = format!("this {what} matches no cell");
+            let hint = "look for a label that another entry already leaves out, or remove the entry";
+            context.sink.add(Mistake::new(span, &route, message).hint(hint));
+        }
+    }
+    if context.sink.count() > before {
+        return None;
+    }
+    let mut sets = Sets::default();
+    let cells = cells
+        .into_iter()
+        .map(|(at, variant, included)| {
+            let variant = &mut all[variant];
+            let parameters = variant.parameters(&at, draft, &scope, context, &mut sets);
+            let (timeout, retries) = variant.limits(&at, &scope);
+            let note = included.map(str::to_owned).into_iter().chain(variant.note.clone());
+            let note = note.reduce(|a, b| format!("{a}; {b}"));
+            Cell { at: at.into_boxed_slice(), parameters, timeout, retries, note }
+        })
+        .collect();
+    if context.sink.count() > before {
+        return None;
+    }
+    let used = |position: &usize| {
+        all[0].refers.contains(position)
+            || draft.needs.iter().any(|n| drafts[*n].over.contains(&over[*position]))
+    };
+    let replicate = match kind.class() {
+        Class::Measurement => (0..over.len()).filter(|position| !used(position)).collect(),
+        Class::Resource | Class::Pure => Vec::new(),
+    };
+    Some(Stage {
+        name: draft.name.to_owned(),
+        kind: kind.name().to_owned(),
+        class: kind.class(),
+        needs: draft.needs.clone(),
+        over: over.clone(),
+        replicate,
+        exclusive: draft.names("exclusive"),
+        parameter_sets: sets.list,
+        cells,
+        excluded,
+    })
+}
+
+/// The distinct parameter sets of a stage.
+#[derive(Default)]
+struct Sets {
+    list: Vec<Json>,
+    index: HashMap<String, u32>,
+}
+
+impl Variant {
+    /// Applies overrides to a stage's settings and checks the outcome.
+    fn new(draft: &Draft, scope: &Scope, overrides: &[(&Node, usize)], context: &Context) -> Self {
+        let mut settings = draft.settings.clone();
+        let mut limits = [draft.node.get("timeout").cloned(), draft.node.get("retries").cloned()];
+        let mut reasons = Vec::new();
+        for (node, index) in overrides {
+            reasons.extend(reason(node));
+            for (key, value) in node.get("set").map(Node::entries).unwrap_or_default() {
+                let route = [
+                    Step::Key("overrides".into()),
+                    Step::Index(*index),
+                    Step::Key("set".into()),
+                    Step::Key(key.text.clone()),
+                ];
+                match key.text.as_str() {
+                    "timeout" => limits[0] = Some(value.clone()),
+                    "retries" => limits[1] = Some(value.clone()),
+                    "kind" | "needs" | "over" | "exclude" | "include" | "exclusive" | "description" => {
+                        let message = format!("`{}` cannot differ between the cells of a stage", key.text);
+                        let hint = "change it in the stage, for all its cells";
+                        context.sink.add(Mistake::new(key.span, &route, message).hint(hint));
+                    }
+                    path => {
+                        let parts: Vec<&str> = path.split('.').collect();
+                        if !put(&mut settings, &parts, key, value) {
+                            let message = format!("the path `{path}` leads nowhere");
+                            context
+                                .sink
+                                .add(Mistake::new(key.span, &route, message).hint(path_remedy(draft)));
+                        }
+                    }
+                }
+            }
+        }
+        let [timeout, retries] = limits;
+        let limit_refers = timeout.iter().chain(&retries).flat_map(|node| scope.references(node)).collect();
+        let variant = Self {
+            refers: scope.references(&settings).into_iter().collect(),
+            settings,
+            timeout,
+            retries,
+            note: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            sets: HashMap::new(),
+            limit_refers,
+            limits: HashMap::new(),
+        };
+        variant.check(draft, scope, context);
+        variant
+    }
+
+    fn check(&self, draft: &Draft, scope: &Scope, context: &Context) {
+        let Some(kind) = draft.kind else { return };
+        let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
+        let common = common_schema();
+        let keys = super::stages::common_keys(&common);
+        let schema = kind.schema().to_value();
+        let checker = Checker { document: &schema, expand: Some(&expand), other_keys: &keys };
+        let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));
+        scope.check(&self.settings, &draft.route(&[]), &mut out);
+        let checker = Checker { document: &common, expand: Some(&expand), other_keys: &[] };
+        for (name, node) in [("timeout", &self.timeout), ("retries", &self.retries)] {
+            if let Some(node) = node {
+                out.extend(checker.check(&common["properties"][name], node, &draft.route(&[name])));
+            }
+        }
+        out.into_iter().for_each(|m| context.sink.add(m));
+    }
+
+    fn parameters(
+        &mut self,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+        sets: &mut Sets,
+    ) -> u32 {
+        let key: Vec<u16> = self.refers.iter().map(|position| at[*position]).collect();
+        if let Some(index) = self.sets.get(&key) {
+            return *index;
+        }
+        let index = self.canonical(at, draft, scope, context, sets).unwrap_or_default();
+        self.sets.insert(key, index);
+        index
+    }
+
+    fn canonical(
+        &self,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+        sets: &mut Sets,
+    ) -> Option<u32> {
+        let kind = draft.kind?;
+        let mut settings = match scope.resolve(&self.settings, Some(at)) {
+            Ok(settings) => settings.json(),
+            Err(mistake) => {
+                context.sink.add(Mistake { route: draft.route(&[]), ..mistake });
+                return None;
+            }
+        };
+        settings.sort_all_objects();
+        match kind.canonical(&settings, context.library) {
+            Ok(mut parameters) => {
+                parameters.sort_all_objects();
+                let next = u32::try_from(sets.list.len()).expect("a stage has at most a million cells");
+                let index = *sets.index.entry(parameters.to_string()).or_insert(next);
+                if index == next {
+                    sets.list.push(parameters);
+                }
+                Some(index)
+            }
+            // A definition that is itself wrong has been reported where it is wrong.
+            Err(_) if context.library.take_broken() => None,
+            Err(problems) => {
+                for problem in problems {
+                    let mut route = draft.route(&[]);
+                    route.extend(problem.route.iter().cloned());
+                    let span = self.settings.place(&problem.route);
+                    let mistake = Mistake::new(span, &route, problem.message);
+                    context.sink.add(Mistake { hint: problem.hint, ..mistake });
+                }
+                None
+            }
+        }
+    }
+
+    fn limits(&mut self, at: &[u16], scope: &Scope) -> (Option<Duration>, u32) {
+        let key: Vec<u16> = self.limit_refers.iter().map(|position| at[*position]).collect();
+        if let Some(limits) = self.limits.get(&key) {
+            return *limits;
+        }
+        let value = |node: &Option<Node>| scope.resolve(node.as_ref()?, Some(at)).ok().map(|n| n.value);
+        let timeout = match value(&self.timeout) {
+            Some(Value::Text(text)) => DurationText::parse(&text).ok().map(|span| span.0),
+            _ => None,
+        };
+        let retries = match value(&self.retries) {
+            Some(Value::Int(retries)) => u32::try_from(retries).unwrap_or_default(),
+            _ => 0,
+        };
+        self.limits.insert(key, (timeout, retries));
+        (timeout, retries)
+    }
+}
+
+impl Rule<'_> {
+    fn place(&self, draft: &Draft, what: &str) -> (Span, Vec<Step>) {
+        let span = self.node.entry("where").map_or(self.node.span, |(key, _)| key.span);
+        let mut route = match what {
+            "override" => vec![Step::Key("overrides".into())],
+            _ => draft.route(&["exclude"]),
+        };
+        route.extend([Step::Index(self.index), Step::Key("where".into())]);
+        (span, route)
+    }
+}
+
+/// Reads the exclusions of a stage, or the overrides that name it.
+fn rules<'n>(draft: &'n Draft, axes: &[AxisDraft], context: &Context<'n>, which: &str) -> Vec<Rule<'n>> {
+    let own = draft.node.get("exclude").map(Node::items).unwrap_or_default();
+    let (nodes, overriding) = if which == "exclude" { (own, false) } else { (context.overrides, true) };
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let Some(place) = node.get("where") else { continue };
+        let mut place = place.clone();
+        if overriding {
+            if place.get("stage").and_then(Node::text) != Some(draft.name) {
+                continue;
+            }
+            if let Value::Map(entries) = &mut place.value {
+                entries.retain(|(key, _)| key.text != "stage");
+            }
+        }
+        let mut route =
+            if overriding { vec![Step::Key("overrides".into())] } else { draft.route(&["exclude"]) };
+        route.extend([Step::Index(index), Step::Key("where".into())]);
+        let mut out = Vec::new();
+        let choice = choice(&place, &draft.over, axes, context.parameters, &route, &mut out);
+        out.into_iter().for_each(|m| context.sink.add(m));
+        if let Some(choice) = choice {
+            found.push(Rule { choice, node, index, hits: 0 });
+        }
+    }
+    found
+}
+
+/// Returns a needed stage whose axes cannot have a cell for labels beyond those declared.
+fn lonely<'a>(draft: &Draft, at: &[u16], drafts: &[Draft<'a>], axes: &[AxisDraft]) -> Option<&'a str> {
+    let beyond = |axis: &usize| {
+        let position = draft.over.iter().position(|a| a == axis);
+        position.is_some_and(|p| usize::from(at[p]) >= axes[*axis].declared)
+    };
+    let lacks = |needed: &&usize| {
+        let needed = &drafts[**needed];
+        needed.over.iter().any(beyond) && needed.node.get("include").is_none()
+    };
+    draft.needs.iter().find(lacks).map(|needed| drafts[*needed].name)
+}
+
+fn reason(node: &Node) -> Option<String> {
+    Some(node.get("reason")?.text()?.trim().to_owned())
+}
+
+/// Puts a value at a dotted path of settings; false if a part on the way is no mapping.
+fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
+    let Value::Map(entries) = &mut node.value else { return false };
+    let [first, rest @ ..] = path else { return false };
+    if first.is_empty() {
+        return false;
+    }
+    let position = entries.iter().position(|(k, _)| k.text == *first).unwrap_or_else(|| {
+        let empty = Node { span: key.span, value: Value::Map(Vec::new()) };
+        entries.push((Key { text: (*first).to_owned(), span: key.span }, empty));
+        entries.len() - 1
+    });
+    match rest {
+        [] => {
+            entries[position].1 = value.clone();
+            true
+        }
+        rest => put(&mut entries[position].1, rest, key, value),
+    }
+}

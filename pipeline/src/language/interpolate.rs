@@ -1,0 +1,277 @@
+//! Placeholders: `${name}` and `${name.field}` in texts, `$${` for a literal `${`.
+//!
+//! A text that is wholly one placeholder takes the value with its type; inside longer text the
+//! value is written out. Values are not looked into again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::Scalar;
+
+use super::axes::AxisDraft;
+use super::diagnostics::{Mistake, Span};
+use super::suggest::remedy;
+use super::tree::{Node, Value, scalar_json};
+use crate::stage::{Json, Step};
+
+/// The most values of one placeholder text that are looked at.
+const MAX_VALUES: usize = 65_536;
+
+/// The values of the parameters; `None` for one whose declaration or value is wrong.
+pub(crate) type Values = BTreeMap<String, Option<Json>>;
+
+/// The names a placeholder may use at some place.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) parameters: &'a Values,
+    /// Every axis, for error messages, too.
+    pub(crate) axes: &'a [AxisDraft],
+    /// The axes whose labels are known here, as positions in `axes`.
+    pub(crate) over: &'a [usize],
+    /// For each of `over` the labels that occur.
+    pub(crate) labels: &'a [Vec<u16>],
+}
+
+/// A part of a text.
+enum Piece<'t> {
+    Literal(&'t str),
+    Placeholder(&'t str),
+}
+
+/// A mistake without its place: message and remedy.
+type Wrong = (String, String);
+
+impl Scope<'_> {
+    /// Returns the positions in `over` of the axes a tree refers to.
+    pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        each_text(node, &mut Vec::new(), &mut |text, _, _| found.extend(self.references_of(text)));
+        found
+    }
+
+    /// Returns a tree with its placeholders resolved at label indices; those of axes stay where
+    /// `at` is `None`.
+    pub(crate) fn resolve(&self, node: &Node, at: Option<&[u16]>) -> Result<Node, Mistake> {
+        let value = match &node.value {
+            Value::Text(text) if text.contains("${") => {
+                return match self.text(text, at) {
+                    Ok(value) => Ok(Node::from_json(&value, node.span)),
+                    Err((message, hint)) => Err(Mistake::new(node.span, &[], message).hint(hint)),
+                };
+            }
+            Value::List(items) => {
+                Value::List(items.iter().map(|item| self.resolve(item, at)).collect::<Result<_, _>>()?)
+            }
+            Value::Map(entries) => Value::Map(
+                entries
+                    .iter()
+                    .map(|(key, value)| Ok((key.clone(), self.resolve(value, at)?)))
+                    .collect::<Result<_, Mistake>>()?,
+            ),
+            other => other.clone(),
+        };
+        Ok(Node { span: node.span, value })
+    }
+
+    /// Returns every value a text can take, each once.
+    pub(crate) fn values(&self, text: &str, span: Span, route: &[Step]) -> Result<Vec<Node>, Mistake> {
+        let wrong = |(message, hint): Wrong| Mistake::new(span, route, message).hint(hint);
+        for piece in pieces(text).map_err(wrong)? {
+            if let Piece::Placeholder(name) = piece {
+                let head = name.split('.').next().unwrap_or_default();
+                self.known(head).map_err(wrong)?;
+                let broken = |a: &AxisDraft| a.name == head && a.broken;
+                if self.parameters.get(head) == Some(&None) || self.axes.iter().any(broken) {
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        let used = self.references_of(text);
+        let mut at: Vec<u16> = self.labels.iter().map(|l| l.first().copied().unwrap_or(0)).collect();
+        if used.iter().any(|position| self.labels[*position].is_empty()) {
+            return Ok(Vec::new());
+        }
+        let mut digits: Vec<(usize, usize)> = used.iter().map(|position| (*position, 0)).collect();
+        let mut seen = BTreeSet::new();
+        let mut values = Vec::new();
+        for _ in 0..MAX_VALUES {
+            let value = self.text(text, Some(&at)).map_err(wrong)?;
+            if seen.insert(value.to_string()) {
+                values.push(Node::from_json(&value, span));
+            }
+            let mut carry = true;
+            for (position, digit) in digits.iter_mut().rev() {
+                let labels = &self.labels[*position];
+                *digit = (*digit + 1) % labels.len();
+                at[*position] = labels[*digit];
+                if *digit != 0 {
+                    carry = false;
+                    break;
+                }
+            }
+            if carry {
+                break;
+            }
+        }
+        Ok(values)
+    }
+
+    /// Adds what is wrong with the placeholders anywhere in a tree.
+    pub(crate) fn check(&self, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
+        each_text(node, &mut route.to_vec(), &mut |text, span, route| {
+            if let Err(mistake) = self.values(text, span, route) {
+                out.push(mistake);
+            }
+        });
+    }
+
+    fn references_of(&self, text: &str) -> BTreeSet<usize> {
+        let heads = pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
+            Piece::Placeholder(name) => name.split('.').next(),
+            Piece::Literal(_) => None,
+        });
+        heads.filter_map(|head| self.over.iter().position(|axis| self.axes[*axis].name == head)).collect()
+    }
+
+    fn known(&self, name: &str) -> Result<(), Wrong> {
+        let here = |axis: &usize| self.axes[*axis].name == name;
+        if self.parameters.contains_key(name) || self.over.iter().any(here) {
+            return Ok(());
+        }
+        if self.axes.iter().any(|axis| axis.name == name) {
+            let message = format!("the axis `{name}` has no value here");
+            return Err((message, format!("add `{name}` to the stage's `over`, or use a parameter")));
+        }
+        let axes = self.over.iter().map(|axis| self.axes[*axis].name.as_str());
+        let names: Vec<&str> = self.parameters.keys().map(String::as_str).chain(axes).collect();
+        let hint = remedy(name, "parameters and axes", names.iter().copied());
+        Err((format!("`{name}` is neither a parameter nor an axis"), hint))
+    }
+
+    fn text(&self, text: &str, at: Option<&[u16]>) -> Result<Json, Wrong> {
+        let pieces = pieces(text)?;
+        if let [Piece::Placeholder(name)] = pieces.as_slice() {
+            return Ok(self.lookup(name, at)?.unwrap_or_else(|| Json::String(format!("${{{name}}}"))));
+        }
+        let mut out = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Literal(literal) => out.push_str(literal),
+                Piece::Placeholder(name) => match self.lookup(name, at)? {
+                    None => out.push_str(&format!("${{{name}}}")),
+                    Some(Json::String(value)) => out.push_str(&value),
+                    Some(value @ (Json::Number(_) | Json::Bool(_))) => out.push_str(&value.to_string()),
+                    Some(_) => {
+                        let message = format!("the value of `${{{name}}}` cannot stand inside text");
+                        return Err((
+                            message,
+                            "let the placeholder be the whole text, or name a field".to_owned(),
+                        ));
+                    }
+                },
+            }
+        }
+        Ok(Json::String(out))
+    }
+
+    /// Returns the value of a placeholder; `None` for one of an axis while no cell is chosen.
+    fn lookup(&self, placeholder: &str, at: Option<&[u16]>) -> Result<Option<Json>, Wrong> {
+        let (name, path) = match placeholder.split_once('.') {
+            Some((name, path)) => (name, Some(path)),
+            None => (placeholder, None),
+        };
+        self.known(name)?;
+        if let Some(value) = self.parameters.get(name) {
+            if path.is_some() {
+                let hint = format!("write `${{{name}}}`");
+                return Err((format!("the parameter `{name}` has no fields"), hint));
+            }
+            return Ok(value.clone());
+        }
+        let Some(at) = at else { return Ok(None) };
+        let position = self.over.iter().position(|axis| self.axes[*axis].name == name);
+        let position = position.expect("a known name that is no parameter is an axis");
+        let axis = &self.axes[self.over[position]];
+        let label = usize::from(at[position]);
+        let Some(path) = path else { return Ok(Some(scalar_json(&axis.labels[label]))) };
+        let mut value = &axis.fields[label];
+        for field in path.split('.') {
+            let Some(next) = value.get(field) else {
+                let here: Vec<&str> =
+                    value.as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect();
+                let message = format!("`{}` of the axis `{name}` has no field `{field}`", axis.labels[label]);
+                let hint = if here.is_empty() {
+                    format!("give it in the axis, as `{}: {{{field}: …}}`", axis.labels[label])
+                } else {
+                    remedy(field, "fields", here)
+                };
+                return Err((message, hint));
+            };
+            value = next;
+        }
+        Ok(Some(value.clone()))
+    }
+}
+
+/// Calls back for every text with a placeholder.
+fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span, &[Step])) {
+    match &node.value {
+        Value::Text(text) if text.contains("${") => call(text, node.span, route),
+        Value::List(items) => {
+            for (i, item) in items.iter().enumerate() {
+                route.push(Step::Index(i));
+                each_text(item, route, call);
+                route.pop();
+            }
+        }
+        Value::Map(entries) => {
+            for (key, value) in entries {
+                route.push(Step::Key(key.text.clone()));
+                each_text(value, route, call);
+                route.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            pieces.push(Piece::Literal(&rest[..at - 1]));
+            pieces.push(Piece::Literal("${"));
+            rest = &rest[at + 2..];
+            continue;
+        }
+        if at > 0 {
+            pieces.push(Piece::Literal(&rest[..at]));
+        }
+        let escape = "for a literal `${` write `$${`";
+        let Some(end) = rest[at..].find('}') else {
+            return Err(("`${` without its `}`".to_owned(), format!("close it; {escape}")));
+        };
+        let name = &rest[at + 2..at + end];
+        let fits = |part: &str| {
+            !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+        };
+        if !name.split('.').all(fits) {
+            let hint = format!("write `${{name}}` or `${{name.field}}`; {escape}");
+            return Err((format!("`${{{name}}}` is not a placeholder"), hint));
+        }
+        pieces.push(Piece::Placeholder(name));
+        rest = &rest[at + end + 1..];
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Literal(rest));
+    }
+    Ok(pieces)
+}
+
+/// Tells whether two labels are the same for people: equal, or written alike.
+pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.to_string() == b.to_string(),
+    }
+}

@@ -1,0 +1,293 @@
+//! Named definitions, looked up in layers: the experiment's own sections, folders beside the
+//! experiment file and beside its folder, the user's folders, and what is shipped.
+//!
+//! A collection whose schema is registered holds YAML definitions (`engines/NAME.yaml`) that
+//! may say `extends: OTHER`; any other holds texts under their full file names (templates).
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::check::Checker;
+use super::diagnostics::{Mistake, Sink, Span};
+use super::parse;
+use super::suggest::remedy;
+use super::tree::{Node, Value};
+use crate::stage::{Json, Library, Registry, Step};
+
+/// How the language reads files; the rest of it touches none.
+pub trait Files {
+    /// Returns the text of a file, or `None` if there is none.
+    ///
+    /// # Errors
+    /// One sentence, if it is there and cannot be read as text.
+    fn read(&self, path: &Path) -> Result<Option<String>, String>;
+    /// Returns the names of the files in a folder; none if there is no such folder.
+    fn list(&self, folder: &Path) -> Vec<String>;
+}
+
+/// No files at all: for texts that stand alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _: &Path) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn list(&self, _: &Path) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+pub(crate) struct Layers<'a> {
+    root: &'a Node,
+    folders: Vec<PathBuf>,
+    registry: &'a Registry,
+    schemas: BTreeMap<&'static str, Json>,
+    files: &'a dyn Files,
+    sink: &'a Sink,
+    /// Parsed definitions by layer, collection and name.
+    parsed: RefCell<BTreeMap<(usize, String, String), Option<Node>>>,
+    found: RefCell<BTreeMap<(String, String), Found>>,
+    touched_broken: Cell<bool>,
+}
+
+#[derive(Clone)]
+enum Found {
+    Definition(Json),
+    Missing,
+    /// There is one, but it is wrong; the mistake has been reported.
+    Broken,
+}
+
+impl<'a> Layers<'a> {
+    pub(crate) fn new(
+        root: &'a Node,
+        file: &Path,
+        user_folders: &[PathBuf],
+        registry: &'a Registry,
+        files: &'a dyn Files,
+        sink: &'a Sink,
+    ) -> Self {
+        let beside = file.parent().map(Path::to_owned).unwrap_or_default();
+        let above = match beside.parent() {
+            Some(above) => above.to_owned(),
+            None => PathBuf::from(".."),
+        };
+        let mut folders = vec![beside, above];
+        folders.extend(user_folders.iter().cloned());
+        let schemas = registry.collections.iter().map(|(name, s)| (*name, s.clone().to_value())).collect();
+        Self {
+            root,
+            folders,
+            registry,
+            schemas,
+            files,
+            sink,
+            parsed: RefCell::default(),
+            found: RefCell::default(),
+            touched_broken: Cell::new(false),
+        }
+    }
+
+    /// Checks every definition in the experiment's own sections, used or not.
+    pub(crate) fn check_sections(&self) {
+        for collection in self.schemas.keys() {
+            let Some((key, section)) = self.root.entry(collection) else { continue };
+            if !matches!(section.value, Value::Map(_)) {
+                let route = [Step::Key((*collection).to_owned())];
+                let message = format!("expected a mapping, found {}", section.describe());
+                let hint = format!("write definitions as `{collection}: {{name: {{…}}}}`");
+                self.sink.add(Mistake::new(key.span, &route, message).hint(hint));
+                continue;
+            }
+            for (name, _) in section.entries() {
+                self.lookup(collection, &name.text);
+            }
+        }
+    }
+
+    /// Tells whether a wrong definition was asked for since the last call.
+    pub(crate) fn take_broken(&self) -> bool {
+        self.touched_broken.replace(false)
+    }
+
+    fn lookup(&self, collection: &str, name: &str) -> Found {
+        let key = (collection.to_owned(), name.to_owned());
+        if let Some(found) = self.found.borrow().get(&key) {
+            return found.clone();
+        }
+        let found = if self.schemas.contains_key(collection) {
+            self.definition(collection, name)
+        } else {
+            self.raw(collection, name)
+        };
+        self.found.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn definition(&self, collection: &str, name: &str) -> Found {
+        let before = self.sink.count();
+        let Some((layer, node)) = self.first(collection, name, 0) else {
+            return if self.sink.count() > before { Found::Broken } else { Found::Missing };
+        };
+        let route = [Step::Key(collection.to_owned()), Step::Key(name.to_owned())];
+        let merged = self.extended(collection, name, layer, &node, &mut BTreeSet::new());
+        if let Some(merged) = &merged {
+            let schema = &self.schemas[collection];
+            let checker = Checker { document: schema, expand: None, other_keys: &["extends".to_owned()] };
+            checker.check(schema, merged, &route).into_iter().for_each(|m| self.sink.add(m));
+        }
+        match merged {
+            Some(merged) if self.sink.count() == before => Found::Definition(merged.json()),
+            _ => Found::Broken,
+        }
+    }
+
+    /// Returns a definition with what it extends merged in.
+    fn extended(
+        &self,
+        collection: &str,
+        name: &str,
+        layer: usize,
+        node: &Node,
+        seen: &mut BTreeSet<(usize, String)>,
+    ) -> Option<Node> {
+        let route =
+            [Step::Key(collection.to_owned()), Step::Key(name.to_owned()), Step::Key("extends".into())];
+        let Some(extends) = node.get("extends") else { return Some(node.clone()) };
+        let wrong = |message: String, hint: String| {
+            self.sink.add(Mistake::new(extends.span, &route, message).hint(hint));
+            None
+        };
+        let Some(base) = extends.text() else {
+            return wrong(
+                format!("expected the name of a definition, found {}", extends.describe()),
+                format!("name one of the {collection}"),
+            );
+        };
+        if !seen.insert((layer, name.to_owned())) {
+            let names: Vec<&str> = seen.iter().map(|(_, name)| name.as_str()).collect();
+            return wrong(
+                format!("`{name}` extends itself, by way of {}", super::suggest::list(names)),
+                "let one of them stand without `extends`".to_owned(),
+            );
+        }
+        let before = self.sink.count();
+        let from = if base == name { layer + 1 } else { 0 };
+        let Some((base_layer, base_node)) = self.first(collection, base, from) else {
+            if self.sink.count() > before {
+                return None;
+            }
+            let names = self.names(collection);
+            let names = names.iter().map(String::as_str).filter(|n| *n != name);
+            let hint = remedy(base, collection, names);
+            return wrong(format!("there is no `{base}` among the {collection} to extend"), hint);
+        };
+        let base_node = self.extended(collection, base, base_layer, &base_node, seen)?;
+        let own = Value::Map(node.entries().iter().filter(|(k, _)| k.text != "extends").cloned().collect());
+        Some(merge(&base_node, &Node { span: node.span, value: own }))
+    }
+
+    /// Returns a definition from the first layer, from a given one on, that has it.
+    fn first(&self, collection: &str, name: &str, from: usize) -> Option<(usize, Node)> {
+        (from..self.folders.len() + 2).find_map(|layer| Some((layer, self.parsed(layer, collection, name)?)))
+    }
+
+    fn parsed(&self, layer: usize, collection: &str, name: &str) -> Option<Node> {
+        if layer == 0 {
+            return self.root.get(collection)?.get(name).cloned();
+        }
+        let key = (layer, collection.to_owned(), name.to_owned());
+        if let Some(node) = self.parsed.borrow().get(&key) {
+            return node.clone();
+        }
+        let node = self.text(layer, collection, name, ".yaml").and_then(|(path, text)| {
+            let source = self.sink.add_source(&path, &text);
+            match parse::parse(&text, source) {
+                Ok(node) => Some(node),
+                Err(mistakes) => {
+                    mistakes.into_iter().for_each(|m| self.sink.add(m));
+                    None
+                }
+            }
+        });
+        self.parsed.borrow_mut().insert(key, node.clone());
+        node
+    }
+
+    fn raw(&self, collection: &str, name: &str) -> Found {
+        let before = self.sink.count();
+        let text = (1..self.folders.len() + 2).find_map(|layer| self.text(layer, collection, name, ""));
+        match text {
+            _ if self.sink.count() > before => Found::Broken,
+            Some((_, text)) => Found::Definition(Json::String(text)),
+            None => Found::Missing,
+        }
+    }
+
+    fn text(&self, layer: usize, collection: &str, name: &str, suffix: &str) -> Option<(PathBuf, String)> {
+        if name.contains(['/', '\\']) || name.starts_with('.') || name.is_empty() {
+            return None;
+        }
+        if let Some(folder) = self.folders.get(layer - 1) {
+            let path = folder.join(collection).join(format!("{name}{suffix}"));
+            return match self.files.read(&path) {
+                Ok(text) => text.map(|text| (path, text)),
+                Err(message) => {
+                    let source = self.sink.add_source(&path, "");
+                    let span = Span { source, ..Span::default() };
+                    self.sink.add(Mistake::new(span, &[], message).hint("make it a readable UTF-8 file"));
+                    None
+                }
+            };
+        }
+        let fits = |s: &&crate::stage::Shipped| s.collection == collection && s.name == name;
+        let shipped = self.registry.shipped.iter().find(fits)?;
+        Some((PathBuf::from(format!("<shipped>/{collection}/{name}{suffix}")), shipped.text.to_owned()))
+    }
+}
+
+impl Library for Layers<'_> {
+    fn find(&self, collection: &str, name: &str) -> Option<Json> {
+        match self.lookup(collection, name) {
+            Found::Definition(json) => Some(json),
+            Found::Missing => None,
+            Found::Broken => {
+                self.touched_broken.set(true);
+                None
+            }
+        }
+    }
+
+    fn names(&self, collection: &str) -> Vec<String> {
+        let suffix = if self.schemas.contains_key(collection) { ".yaml" } else { "" };
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        let own = self.root.get(collection).map(Node::entries).unwrap_or_default();
+        names.extend(own.iter().map(|(key, _)| key.text.clone()));
+        for folder in &self.folders {
+            let files = self.files.list(&folder.join(collection));
+            names.extend(files.iter().filter_map(|f| f.strip_suffix(suffix)).map(str::to_owned));
+        }
+        let shipped = self.registry.shipped.iter().filter(|s| s.collection == collection);
+        names.extend(shipped.map(|s| s.name.to_owned()));
+        names.into_iter().collect()
+    }
+}
+
+/// Merges deeply: mappings merge, everything else is replaced.
+pub(crate) fn merge(base: &Node, over: &Node) -> Node {
+    let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else { return over.clone() };
+    let mut entries = below.clone();
+    for (key, node) in above {
+        match entries.iter_mut().find(|(k, _)| k.text == key.text) {
+            Some((k, below)) => {
+                *below = merge(below, node);
+                *k = key.clone();
+            }
+            None => entries.push((key.clone(), node.clone())),
+        }
+    }
+    Node { span: over.span, value: Value::Map(entries) }
+}

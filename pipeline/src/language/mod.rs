@@ -1,0 +1,58 @@
+//! The experiment language: YAML text → spanned tree → checked → expanded [`Experiment`].
+//!
+//! All mistakes come at once, as [`Diagnostics`]. The middle is pure: files come in through
+//! [`Files`]. The schemas that check a file also make the one for editors.
+//!
+//! # Meaning, where it is not obvious
+//!
+//! - `${name}` is a parameter or the label on an axis of the stage's `over`; `${axis.field}` a
+//!   field behind the label. Wholly one placeholder, a text takes the value with its type.
+//!   `$${` is a literal `${`. Definitions are not looked into.
+//! - The labels of an axis in mapping form are sorted by name, because the keys of a mapping have
+//!   no order. To choose one, write a list: `[batched: {slots: 8}, serial: {slots: 1}]`.
+//! - A `where` gives one label or a list of labels for each axis it names.
+//! - An included cell may bring a new number to a numeric axis; products do not range over it.
+//! - Settings reach [`canonical`](crate::StageKind::canonical) with sorted keys, and what it
+//!   returns is sorted: no key order and no formatting enters a key.
+//!
+//! # The canonical form, [`Experiment::spec`]
+//!
+//! ```text
+//! name, title, question, seed, profile      title, question and profile may be null
+//! parameters:  {NAME: value}
+//! axes:        {NAME: {labels: [{label, fields?}], declared: count without included labels}}
+//! stages:      {NAME: {kind, description, needs: [stage], over: [axis], replicate: [axis],
+//!                      exclusive: [name], settings: {…} (parameters put in, `${axis}` left),
+//!                      timeout_s, retries, cells: planned count,
+//!                      excluded: [{coordinates: {axis: label}, reason}],
+//!                      noted: [{coordinates, note}] (included or overridden cells)}}
+//! overrides:   [{where, set, reason}]
+//! ```
+//!
+//! [`Experiment`]: crate::Experiment
+//! [`Experiment::spec`]: crate::Experiment::spec
+
+mod axes;
+mod check;
+mod compile;
+mod diagnostics;
+mod disk;
+mod expand;
+mod grammar;
+mod interpolate;
+mod library;
+mod names;
+mod parameters;
+mod parse;
+pub mod settings;
+mod spec;
+mod stages;
+mod suggest;
+mod tree;
+
+pub use compile::{Options, load_text};
+pub use diagnostics::{Diagnostic, Diagnostics, Place};
+pub use disk::load;
+pub use grammar::experiment_schema;
+pub use library::{Files, NoFiles};
+use names::check_name;

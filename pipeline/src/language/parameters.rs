@@ -1,0 +1,191 @@
+//! Parameters: their declarations, and their values from defaults, the profile and `--set`.
+
+use super::check::Checker;
+use super::diagnostics::{Mistake, Sink};
+use super::grammar::{Parameter, ParameterType};
+use super::interpolate::{Values, same_label};
+use super::parse::plain_scalar;
+use super::settings::DurationText;
+use super::suggest::remedy;
+use super::tree::{Node, Value};
+use crate::stage::{Json, Step};
+
+/// Reads the declarations and sets the values; what is wrong with one makes it `None`.
+pub(crate) fn parameters(
+    section: Option<&Node>,
+    profile: Option<(&str, &Node)>,
+    set: &[(String, String)],
+    checker: &Checker,
+    sink: &Sink,
+) -> Values {
+    let mut values = Values::new();
+    let schema = checker.document.pointer("/$defs/Parameter").expect("the file's schema defines parameters");
+    let entries = section.map(Node::entries).unwrap_or_default();
+    let names = || entries.iter().map(|(key, _)| key.text.as_str());
+    for (name, given) in set {
+        if !names().any(|n| n == name) {
+            let hint = remedy(name, "parameters", names());
+            sink.argument(format!("--set {name}={given}"), format!("unknown parameter `{name}`"), Some(hint));
+        }
+    }
+    for (key, node) in entries {
+        let route = [Step::Key("parameters".into()), Step::Key(key.text.clone())];
+        let mut mistakes = checker.check(schema, node, &route);
+        super::check_name(&key.text, "parameter", key.span, &route, &mut mistakes);
+        if !mistakes.is_empty() {
+            mistakes.into_iter().for_each(|m| sink.add(m));
+            values.insert(key.text.clone(), None);
+            continue;
+        }
+        let declaration: Parameter =
+            serde_json::from_value(node.json()).expect("a declaration that fits its schema can be read");
+        let typed = Typed { name: &key.text, declaration: &declaration, node };
+        let (set_route, profile_name) = (profile.map(|(name, _)| name), &key.text);
+        let in_profile = profile.and_then(|(_, p)| p.get("set")?.get(profile_name));
+        let argument = set.iter().rev().find(|(name, _)| *name == key.text);
+        let mut value = None;
+        let mut broken = false;
+        let choices = node.get("choices").map(Node::items).unwrap_or_default();
+        for choice in choices {
+            if let Err((message, hint)) = typed.value(choice) {
+                sink.add(Mistake::new(choice.span, &route, message).hint(hint));
+                broken = true;
+            }
+        }
+        let default = node.get("default");
+        let profile_route =
+            || ["profiles", set_route.unwrap_or_default(), "set", &key.text].map(|s| Step::Key(s.to_owned()));
+        for (given, route) in [(default, route.to_vec()), (in_profile, profile_route().to_vec())] {
+            let Some(given) = given else { continue };
+            match typed.checked(given) {
+                Ok(given) => value = Some(given),
+                Err((message, hint)) => {
+                    sink.add(Mistake::new(given.span, &route, message).hint(hint));
+                    broken = true;
+                }
+            }
+        }
+        if let Some((name, text)) = argument {
+            match typed.argument(text) {
+                Ok(given) => value = Some(given),
+                Err((message, hint)) => {
+                    sink.argument(format!("--set {name}={text}"), message, Some(hint));
+                    broken = true;
+                }
+            }
+        }
+        if value.is_none() && !broken {
+            let message = format!("the parameter `{}` has no value", key.text);
+            let hint = format!("give it a `default:`, or run with `--set {}=…`", key.text);
+            sink.add(Mistake::new(key.span, &route, message).hint(hint));
+        }
+        values.insert(key.text.clone(), value.filter(|_| !broken));
+    }
+    values
+}
+
+/// Checks the `set` of every profile but the one in force, whose values are checked when set.
+pub(crate) fn check_profile_set(profile: &Node, declared: Option<&Node>, route: &[Step], sink: &Sink) {
+    let names = || declared.map(Node::entries).unwrap_or_default().iter().map(|(key, _)| key.text.as_str());
+    for (key, given) in profile.get("set").map(Node::entries).unwrap_or_default() {
+        let mut route = route.to_vec();
+        route.extend([Step::Key("set".into()), Step::Key(key.text.clone())]);
+        let Some(node) = declared.and_then(|d| d.get(&key.text)) else {
+            let message = format!("unknown parameter `{}`", key.text);
+            let hint = remedy(&key.text, "parameters", names());
+            sink.add(Mistake::new(key.span, &route, message).hint(hint));
+            continue;
+        };
+        let Ok(declaration) = serde_json::from_value::<Parameter>(node.json()) else { continue };
+        let typed = Typed { name: &key.text, declaration: &declaration, node };
+        if let Err((message, hint)) = typed.checked(given) {
+            sink.add(Mistake::new(given.span, &route, message).hint(hint));
+        }
+    }
+}
+
+/// A declared parameter, for reading its values.
+struct Typed<'a> {
+    name: &'a str,
+    declaration: &'a Parameter,
+    node: &'a Node,
+}
+
+impl Typed<'_> {
+    /// Reads a value from the command line.
+    fn argument(&self, text: &str) -> Result<Json, (String, String)> {
+        let span = self.node.span;
+        let scalar = |text: &str| Node { span, value: plain_scalar(text.trim()) };
+        let node = match self.declaration.kind {
+            ParameterType::Text | ParameterType::Duration => {
+                Node { span, value: Value::Text(text.to_owned()) }
+            }
+            ParameterType::List => Node { span, value: Value::List(text.split(',').map(scalar).collect()) },
+            _ => scalar(text),
+        };
+        self.checked(&node)
+    }
+
+    /// Reads a value and checks it against bounds and choices.
+    fn checked(&self, node: &Node) -> Result<Json, (String, String)> {
+        let value = self.value(node)?;
+        let name = self.name;
+        if let Some(number) = value.as_f64() {
+            let Parameter { min, max, .. } = self.declaration;
+            if let Some(min) = min.filter(|min| number < *min) {
+                return Err((format!("`{name}` must be at least {min}, found {number}"), self.help()));
+            }
+            if let Some(max) = max.filter(|max| number > *max) {
+                return Err((format!("`{name}` must be at most {max}, found {number}"), self.help()));
+            }
+        }
+        let choices = self.node.get("choices").map(Node::items).unwrap_or_default();
+        let fits = |choice: &Node| match (choice.scalar(), node.scalar()) {
+            (Some(a), Some(b)) => same_label(&a, &b),
+            _ => choice.json() == value,
+        };
+        if !choices.is_empty() && !choices.iter().any(fits) {
+            let names: Vec<String> =
+                choices.iter().map(|c| c.scalar().map_or_else(|| c.describe(), |s| s.to_string())).collect();
+            let given = node.scalar().map_or_else(|| node.describe(), |s| s.to_string());
+            let hint = remedy(&given, "choices", names.iter().map(String::as_str));
+            return Err((format!("`{given}` is not one of the choices of `{name}`"), hint));
+        }
+        Ok(value)
+    }
+
+    /// Reads a value of the declared type.
+    fn value(&self, node: &Node) -> Result<Json, (String, String)> {
+        let (expected, example) = match self.declaration.kind {
+            ParameterType::Integer => ("an integer", "8"),
+            ParameterType::Number => ("a number", "0.5"),
+            ParameterType::Text => ("text", "some text"),
+            ParameterType::Boolean => ("`true` or `false`", "true"),
+            ParameterType::Duration => ("a duration", "30 s"),
+            ParameterType::List => ("a list of texts, numbers or truth values", "[1, 2, 4]"),
+        };
+        match (self.declaration.kind, &node.value) {
+            (ParameterType::Integer, Value::Int(_))
+            | (ParameterType::Number, Value::Int(_) | Value::Float(_))
+            | (ParameterType::Text, Value::Text(_))
+            | (ParameterType::Boolean, Value::Bool(_)) => return Ok(node.json()),
+            (ParameterType::Duration, Value::Text(text)) => match DurationText::parse(text) {
+                Ok(span) => return Ok(Json::String(span.to_string())),
+                Err(message) => return Err((message, "write for instance `30 s` or `10 min`".to_owned())),
+            },
+            (ParameterType::List, Value::List(items)) if items.iter().all(|i| i.scalar().is_some()) => {
+                return Ok(node.json());
+            }
+            _ => {}
+        }
+        let message = format!("the parameter `{}` takes {expected}, found {}", self.name, node.describe());
+        Err((message, format!("write for instance `{example}`")))
+    }
+
+    fn help(&self) -> String {
+        match self.node.get("help").and_then(Node::text) {
+            Some(help) => format!("`{}`: {help}", self.name),
+            None => "choose a value within the bounds of its declaration".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! YAML text to the spanned tree: the only module that knows the YAML parser.
+//!
+//! One document of the YAML 1.2 core schema without tags and merge keys. Aliases work; what
+//! they may blow up to, the depth and the size of the text are limited.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as Range};
+
+use super::diagnostics::{Mistake, Span};
+use super::tree::{Key, Node, Value};
+
+/// The longest text that is read, in bytes.
+pub(crate) const MAX_BYTES: usize = 4 << 20;
+/// The deepest nesting.
+const MAX_DEPTH: usize = 64;
+/// The most values in a tree, aliases expanded.
+const MAX_NODES: usize = 500_000;
+
+/// Reads a text as one YAML document.
+pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
+    if text.len() > MAX_BYTES {
+        let whole = Span { source, ..Span::default() };
+        let message = format!("the file has {} bytes; at most {MAX_BYTES} are read", text.len());
+        return Err(vec![Mistake::new(whole, &[], message).hint("split the experiment")]);
+    }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let builder = Builder {
+        parser: Parser::new_from_str(text),
+        source,
+        anchors: HashMap::new(),
+        nodes: 0,
+        mistakes: Vec::new(),
+    };
+    builder.document()
+}
+
+/// Reads one scalar as it would stand in a file: `8` is an integer, `"8"` is not unquoted.
+pub(crate) fn plain_scalar(text: &str) -> Value {
+    resolve(text).unwrap_or_else(|_| Value::Text(text.to_owned()))
+}
+
+struct Builder<'t> {
+    parser: Parser<'t, saphyr_parser::StrInput<'t>>,
+    source: u32,
+    anchors: HashMap<usize, Node>,
+    nodes: usize,
+    mistakes: Vec<Mistake>,
+}
+
+/// A mistake after which nothing more can be read.
+type Fatal = Box<Mistake>;
+
+impl Builder<'_> {
+    fn document(mut self) -> Result<Node, Vec<Mistake>> {
+        match self.read() {
+            Ok(node) if self.mistakes.is_empty() => Ok(node),
+            Ok(_) => Err(self.mistakes),
+            Err(fatal) => {
+                self.mistakes.push(*fatal);
+                Err(self.mistakes)
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Node, Fatal> {
+        loop {
+            let (event, range) = self.next()?;
+            match event {
+                Event::DocumentStart(_) => break,
+                Event::StreamEnd => {
+                    let message = "the file is empty";
+                    return Err(Box::new(
+                        Mistake::new(self.span(range), &[], message)
+                            .hint("an experiment starts with `experiment: NAME`"),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let (event, range) = self.next()?;
+        let node = self.node(event, range, 0)?;
+        loop {
+            let (event, range) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(node),
+                Event::DocumentStart(_) => {
+                    let message = "a second document starts here";
+                    return Err(Box::new(
+                        Mistake::new(self.span(range), &[], message)
+                            .hint("a file holds one document: remove the `---`, or make two files"),
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'static>, Range), Fatal> {
+        match self.parser.next_event() {
+            Some(Ok((event, range))) => Ok((own(event), range)),
+            Some(Err(error)) => {
+                let span = self.at(*error.marker(), 1);
+                Err(Box::new(
+                    Mistake::new(span, &[], format!("this is not YAML: {}", error.info())).hint(
+                        "look at the indentation, the quotes and the brackets on this line and above it",
+                    ),
+                ))
+            }
+            None => Ok((Event::StreamEnd, Range::default())),
+        }
+    }
+
+    fn node(&mut self, event: Event<'static>, range: Range, depth: usize) -> Result<Node, Fatal> {
+        let span = self.span(range);
+        self.count(1, span)?;
+        if depth > MAX_DEPTH {
+            let message = format!("the nesting is deeper than {MAX_DEPTH}");
+            return Err(Box::new(Mistake::new(span, &[], message).hint("flatten this part")));
+        }
+        let (anchor, node) = match event {
+            Event::Alias(id) => return self.alias(id, span),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.refuse_tag(tag.is_some(), span);
+                (anchor, Node { span, value: self.scalar(&text, style, span) })
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.refuse_tag(tag.is_some(), span);
+                let mut items = Vec::new();
+                loop {
+                    let (event, range) = self.next()?;
+                    match event {
+                        Event::SequenceEnd => break,
+                        event => items.push(self.node(event, range, depth + 1)?),
+                    }
+                }
+                (anchor, Node { span: Span { width: span.width.max(1), ..span }, value: Value::List(items) })
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.refuse_tag(tag.is_some(), span);
+                let entries = self.mapping(depth)?;
+                let flow = span.width > 0;
+                let first = entries.first().map(|(key, _)| key.span);
+                let span = first.filter(|_| !flow).unwrap_or(span);
+                (anchor, Node { span, value: Value::Map(entries) })
+            }
+            _ => return Err(Box::new(Mistake::new(span, &[], "this is not YAML: a value is missing here"))),
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn mapping(&mut self, depth: usize) -> Result<Vec<(Key, Node)>, Fatal> {
+        let mut entries: Vec<(Key, Node)> = Vec::new();
+        let mut seen: HashMap<String, Span> = HashMap::new();
+        loop {
+            let (event, range) = self.next()?;
+            let key = match event {
+                Event::MappingEnd => return Ok(entries),
+                event => self.key(event, range, depth)?,
+            };
+            let (event, range) = self.next()?;
+            let mut node = self.node(event, range, depth + 1)?;
+            let Some(key) = key else { continue };
+            if matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null) {
+                node.span = key.span;
+            }
+            match seen.get(&key.text) {
+                Some(first) => self.mistakes.push(
+                    Mistake::new(key.span, &[], format!("duplicate key `{}`", key.text)).hint(format!(
+                        "it is first given at {}:{}; keep one of the two",
+                        first.line, first.column
+                    )),
+                ),
+                None => {
+                    seen.insert(key.text.clone(), key.span);
+                    entries.push((key, node));
+                }
+            }
+        }
+    }
+
+    /// Reads a key; `None` if it is one that an experiment cannot have.
+    fn key(&mut self, event: Event<'static>, range: Range, depth: usize) -> Result<Option<Key>, Fatal> {
+        let span = self.span(range);
+        let refuse = |message: &str, hint: &str| Mistake::new(span, &[], message).hint(hint);
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, _, _) if text == "<<" => {
+                let hint = "write the keys out, or use `extends:` in a definition";
+                self.mistakes.push(refuse("merge keys (`<<`) are not part of YAML 1.2", hint));
+                Ok(None)
+            }
+            Event::Scalar(text, _, anchor, tag) => {
+                self.refuse_tag(tag.is_some(), span);
+                if text.trim().is_empty() {
+                    self.mistakes.push(refuse("the key is empty", "give it a name, or remove the `:`"));
+                    return Ok(None);
+                }
+                let text = text.into_owned();
+                if anchor > 0 {
+                    self.anchors.insert(anchor, Node { span, value: Value::Text(text.clone()) });
+                }
+                Ok(Some(Key { text, span }))
+            }
+            event => {
+                self.node(event, range, depth + 1)?;
+                let hint = "if this was meant as text, put it in quotes";
+                self.mistakes.push(refuse("a key must be text", hint));
+                Ok(None)
+            }
+        }
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Result<Node, Fatal> {
+        let Some(node) = self.anchors.get(&id).cloned() else {
+            let message = "the alias stands inside what it refers to";
+            return Err(Box::new(Mistake::new(span, &[], message).hint("write the value out")));
+        };
+        self.count(size(&node), span)?;
+        Ok(node)
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: Span) -> Value {
+        if style != ScalarStyle::Plain {
+            return Value::Text(text.to_owned());
+        }
+        resolve(text).unwrap_or_else(|(message, hint)| {
+            self.mistakes.push(Mistake::new(span, &[], message).hint(hint));
+            Value::Null
+        })
+    }
+
+    fn refuse_tag(&mut self, present: bool, span: Span) {
+        if present {
+            let hint = "remove it; to make text of a number, put it in quotes";
+            self.mistakes
+                .push(Mistake::new(span, &[], "tags (`!…`) have no meaning in an experiment").hint(hint));
+        }
+    }
+
+    fn count(&mut self, nodes: usize, span: Span) -> Result<(), Fatal> {
+        self.nodes += nodes;
+        if self.nodes > MAX_NODES {
+            let message = format!("the file holds more than {MAX_NODES} values, aliases expanded");
+            return Err(Box::new(Mistake::new(span, &[], message).hint("use fewer aliases, or an axis")));
+        }
+        Ok(())
+    }
+
+    fn span(&self, range: Range) -> Span {
+        let (start, end) = (range.start, range.end);
+        let width = match end.line().cmp(&start.line()) {
+            std::cmp::Ordering::Equal => end.col().saturating_sub(start.col()),
+            std::cmp::Ordering::Greater => usize::MAX,
+            std::cmp::Ordering::Less => 0,
+        };
+        self.at(start, width)
+    }
+
+    fn at(&self, start: Marker, width: usize) -> Span {
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Span {
+            source: self.source,
+            line: small(start.line().max(1)),
+            column: small(start.col() + 1),
+            width: small(width),
+        }
+    }
+}
+
+/// Returns the event without ties to the text.
+fn own(event: Event<'_>) -> Event<'static> {
+    match event {
+        Event::Scalar(text, style, anchor, tag) => Event::Scalar(
+            text.into_owned().into(),
+            style,
+            anchor,
+            tag.map(|t| std::borrow::Cow::Owned(t.into_owned())),
+        ),
+        Event::SequenceStart(anchor, tag) => {
+            Event::SequenceStart(anchor, tag.map(|t| std::borrow::Cow::Owned(t.into_owned())))
+        }
+        Event::MappingStart(anchor, tag) => {
+            Event::MappingStart(anchor, tag.map(|t| std::borrow::Cow::Owned(t.into_owned())))
+        }
+        Event::Nothing => Event::Nothing,
+        Event::StreamStart => Event::StreamStart,
+        Event::StreamEnd => Event::StreamEnd,
+        Event::DocumentStart(explicit) => Event::DocumentStart(explicit),
+        Event::DocumentEnd => Event::DocumentEnd,
+        Event::Alias(id) => Event::Alias(id),
+        Event::SequenceEnd => Event::SequenceEnd,
+        Event::MappingEnd => Event::MappingEnd,
+    }
+}
+
+fn size(node: &Node) -> usize {
+    1 + node.items().iter().map(size).sum::<usize>()
+        + node.entries().iter().map(|(_, node)| size(node)).sum::<usize>()
+}
+
+/// Resolves a plain scalar by the YAML 1.2 core schema; an error is (message, hint).
+fn resolve(text: &str) -> Result<Value, (String, String)> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
+        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        _ => {}
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
+        let message = format!("`{text}` is not a finite number");
+        return Err((message, "leave the key out if there is no limit; quote it if it is text".to_owned()));
+    }
+    let digits = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    let integer = if digits(unsigned, 10) {
+        Some(text.parse::<i64>().ok())
+    } else if let Some(octal) = text.strip_prefix("0o").filter(|t| digits(t, 8)) {
+        Some(i64::from_str_radix(octal, 8).ok())
+    } else if let Some(hex) = text.strip_prefix("0x").filter(|t| digits(t, 16)) {
+        Some(i64::from_str_radix(hex, 16).ok())
+    } else {
+        None
+    };
+    match integer {
+        Some(Some(value)) => return Ok(Value::Int(value)),
+        Some(None) => {
+            let message = format!("the integer {text} does not fit into 64 bits");
+            return Err((message, "use a smaller one, or quote it if it is text".to_owned()));
+        }
+        None => {}
+    }
+    if !is_float(unsigned) {
+        return Ok(Value::Text(text.to_owned()));
+    }
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(Value::Float(value)),
+        _ => Err((format!("`{text}` is not a finite number"), "use a smaller one".to_owned())),
+    }
+}
+
+/// Tells whether a text without sign is `1.5`, `.5`, `1.`, `1e3` or the like.
+fn is_float(text: &str) -> bool {
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    };
+    let digits = |t: &str| t.chars().all(|c| c.is_ascii_digit());
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent_fits = exponent.is_none_or(|e| {
+        let e = e.strip_prefix(['-', '+']).unwrap_or(e);
+        !e.is_empty() && digits(e)
+    });
+    digits(whole) && digits(fraction) && !(whole.is_empty() && fraction.is_empty()) && exponent_fits
+}

@@ -1,0 +1,136 @@
+//! Types that the settings of several stage kinds share.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A span of time as people write it: `500 ms`, `30 s`, `1.5 min`, `2 h`; whole milliseconds.
+///
+/// Serialized it is an integer number of milliseconds, so that one minute and 60 s are the same
+/// canonical parameter. Deserialized from either form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DurationText(pub Duration);
+
+/// The units, largest first, with their length in milliseconds.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
+
+impl DurationText {
+    /// Reads a span of time.
+    ///
+    /// # Errors
+    /// One sentence that says what is wrong, if it is not a number with a unit, not a whole
+    /// number of milliseconds, or longer than ten years.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let wrong = || format!("`{text}` is not a duration");
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..end], text[end..].trim_start());
+        if number == "0" && unit.is_empty() {
+            return Ok(Self(Duration::ZERO));
+        }
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        if whole.is_empty() || fraction.is_empty() || fraction.len() > 9 || whole.len() > 12 {
+            return Err(wrong());
+        }
+        let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
+        let scale = 10u128.pow(u32::try_from(fraction.len()).map_err(|_| wrong())?);
+        let scaled = digits * u128::from(*factor);
+        if scaled % scale != 0 {
+            return Err(format!("`{text}` is not a whole number of milliseconds"));
+        }
+        match u64::try_from(scaled / scale) {
+            Ok(ms) if ms <= 10 * 366 * 24 * 3_600_000 => Ok(Self(Duration::from_millis(ms))),
+            _ => Err(format!("`{text}` is longer than ten years")),
+        }
+    }
+
+    /// Returns the number of whole milliseconds.
+    pub fn milliseconds(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for DurationText {
+    /// Writes the span with the largest unit that divides it: `2 min`, `90 s`, `1500 ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.milliseconds();
+        let fits = |(_, factor): &&(&str, u64)| ms % factor == 0;
+        let (unit, factor) = UNITS.iter().find(fits).expect("every number of milliseconds is one of 1 ms");
+        if ms == 0 { f.write_str("0 s") } else { write!(f, "{} {unit}", ms / factor) }
+    }
+}
+
+impl Serialize for DurationText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.milliseconds())
+    }
+}
+
+impl<'de> Deserialize<'de> for DurationText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = DurationText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration such as `30 s`, or milliseconds")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DurationText, E> {
+                DurationText::parse(text).map_err(E::custom)
+            }
+            fn visit_u64<E: de::Error>(self, ms: u64) -> Result<DurationText, E> {
+                Ok(DurationText(Duration::from_millis(ms)))
+            }
+            fn visit_i64<E: de::Error>(self, ms: i64) -> Result<DurationText, E> {
+                u64::try_from(ms)
+                    .map_err(|_| E::custom("a duration is not negative"))
+                    .and_then(|v| self.visit_u64(v))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for DurationText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "duration",
+            "pattern": r"^\s*([0-9]+(\.[0-9]+)?\s*(ms|s|min|h)|0)\s*$",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_spans_have_one_canonical_form() {
+        for text in ["90 s", "1.5 min", "90000 ms", "90s", "0.025 h"] {
+            let span = DurationText::parse(text).unwrap();
+            assert_eq!(serde_json::to_string(&span).unwrap(), "90000");
+            assert_eq!(span.to_string(), "90 s");
+            assert_eq!(serde_json::from_str::<DurationText>("90000").unwrap(), span);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_span_of_time_is_refused() {
+        for text in
+            ["", "5", "s", "-1 s", "1 day", "1.s", ".5 s", "0.0001 s", "1e3 s", "99999999999 h", "1.2.3 s"]
+        {
+            assert!(DurationText::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The canonical form of an experiment, for reports and for the keys of stages that see it.
+//!
+//! All objects have sorted keys; what has an order is a list. See the module `language` for the
+//! shape.
+
+use serde_json::{Map, json};
+
+use super::axes::AxisDraft;
+use super::interpolate::{Scope, Values};
+use super::settings::DurationText;
+use super::stages::Draft;
+use super::tree::{Node, Value, scalar_json};
+use crate::experiment::Stage;
+use crate::stage::Json;
+
+/// The parts of an experiment that the canonical form is made of.
+pub(crate) struct Parts<'a> {
+    pub(crate) root: &'a Node,
+    pub(crate) name: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) profile: Option<&'a str>,
+    pub(crate) parameters: &'a Values,
+    pub(crate) axes: &'a [AxisDraft],
+    pub(crate) drafts: &'a [Draft<'a>],
+    pub(crate) stages: &'a [Stage],
+}
+
+/// Returns the canonical form.
+pub(crate) fn spec(parts: &Parts) -> Json {
+    let scope = Scope { parameters: parts.parameters, axes: parts.axes, over: &[], labels: &[] };
+    let text = |key: &str| parts.root.get(key).map_or(Json::Null, |node| constant(node, &scope));
+    let parameters: Map<String, Json> =
+        parts.parameters.iter().map(|(k, v)| (k.clone(), v.clone().unwrap_or_default())).collect();
+    let axes: Map<String, Json> = parts.axes.iter().map(|a| (a.name.clone(), axis(a))).collect();
+    let stages: Map<String, Json> = parts
+        .stages
+        .iter()
+        .map(|stage| {
+            let draft = parts.drafts.iter().find(|d| d.name == stage.name);
+            (stage.name.clone(), self::stage(stage, draft.expect("a stage comes from a draft"), parts))
+        })
+        .collect();
+    let overrides: Vec<Json> = parts
+        .root
+        .get("overrides")
+        .map(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .map(|node| constant(node, &scope))
+        .collect();
+    let mut spec = json!({
+        "name": parts.name,
+        "title": text("title"),
+        "question": text("question"),
+        "seed": parts.seed,
+        "profile": parts.profile,
+        "parameters": parameters,
+        "axes": axes,
+        "stages": stages,
+        "overrides": overrides,
+    });
+    spec.sort_all_objects();
+    spec
+}
+
+fn axis(axis: &AxisDraft) -> Json {
+    let labels = axis.labels.iter().zip(&axis.fields);
+    let label = |(label, fields): (&artifacts::Scalar, &Json)| match fields {
+        Json::Null => json!({ "label": scalar_json(label) }),
+        fields => json!({ "label": scalar_json(label), "fields": fields }),
+    };
+    json!({ "labels": labels.map(label).collect::<Vec<_>>(), "declared": axis.declared })
+}
+
+fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
+    let axes = |at: &[u16]| -> Json {
+        let pairs = stage.over.iter().zip(at);
+        Json::Object(
+            pairs
+                .map(|(axis, label)| {
+                    let axis = &parts.axes[*axis];
+                    (axis.name.clone(), scalar_json(&axis.labels[usize::from(*label)]))
+                })
+                .collect(),
+        )
+    };
+    let scope = Scope { parameters: parts.parameters, axes: parts.axes, over: &draft.over, labels: &[] };
+    let names = |positions: &[usize]| -> Vec<&str> {
+        positions.iter().map(|a| parts.axes[*a].name.as_str()).collect()
+    };
+    let limit = |key: &str| draft.node.get(key).map_or(Json::Null, |node| constant(node, &scope));
+    let timeout = match limit("timeout") {
+        Json::String(text) => match DurationText::parse(&text) {
+            Ok(span) => seconds(span),
+            Err(_) => Json::String(text),
+        },
+        other => other,
+    };
+    let excluded: Vec<Json> =
+        stage.excluded.iter().map(|e| json!({ "coordinates": axes(&e.at), "reason": e.reason })).collect();
+    let noted: Vec<Json> = stage
+        .cells
+        .iter()
+        .filter_map(|c| Some(json!({ "coordinates": axes(&c.at), "note": c.note.as_ref()? })))
+        .collect();
+    json!({
+        "kind": stage.kind,
+        "description": limit("description"),
+        "needs": draft.names("needs"),
+        "over": names(&stage.over),
+        "replicate": stage.replicate.iter().map(|i| parts.axes[stage.over[*i]].name.as_str()).collect::<Vec<_>>(),
+        "exclusive": stage.exclusive,
+        "settings": constant(&draft.settings, &scope),
+        "timeout_s": timeout,
+        "retries": match limit("retries") { Json::Null => json!(0), other => other },
+        "cells": stage.cells.len(),
+        "excluded": excluded,
+        "noted": noted,
+    })
+}
+
+/// Returns a value with parameters put in; placeholders of axes stay.
+fn constant(node: &Node, scope: &Scope) -> Json {
+    match scope.resolve(node, None) {
+        Ok(node) => node.json(),
+        Err(_) => match &node.value {
+            Value::Text(text) => Json::String(text.clone()),
+            _ => node.json(),
+        },
+    }
+}
+
+fn seconds(span: DurationText) -> Json {
+    match span.milliseconds() {
+        ms if ms % 1000 == 0 => json!(ms / 1000),
+        ms => json!(ms as f64 / 1000.0),
+    }
+}

@@ -1,0 +1,303 @@
+//! Stages before they are expanded: shape, names, graph, and the rules that choose cells.
+
+use std::collections::BTreeSet;
+
+use super::axes::AxisDraft;
+use super::check::Checker;
+use super::diagnostics::{Mistake, Sink, Span};
+use super::grammar::common_schema;
+use super::interpolate::{Scope, Values};
+use super::suggest::{list, remedy};
+use super::tree::{Key, Node, Value};
+use crate::stage::{Registry, StageKind, Step};
+
+/// A stage whose names resolve.
+pub(crate) struct Draft<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) span: Span,
+    /// The whole stage as written.
+    pub(crate) node: &'a Node,
+    /// The keys that belong to the kind.
+    pub(crate) settings: Node,
+    pub(crate) kind: Option<&'a dyn StageKind>,
+    pub(crate) needs: Vec<usize>,
+    /// Positions of its axes.
+    pub(crate) over: Vec<usize>,
+    /// Its names are wrong, so it is not expanded.
+    pub(crate) broken: bool,
+}
+
+impl Draft<'_> {
+    /// Returns the route to a key of the stage.
+    pub(crate) fn route(&self, keys: &[&str]) -> Vec<Step> {
+        ["stages", self.name].iter().chain(keys).map(|k| Step::Key((*k).to_owned())).collect()
+    }
+
+    /// Returns the texts of a list of names.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
+        let items = self.node.get(key).map(Node::items).unwrap_or_default();
+        items.iter().filter_map(|item| item.text().map(str::to_owned)).collect()
+    }
+}
+
+/// The names of the keys that stages of every kind have.
+pub(crate) fn common_keys(schema: &crate::stage::Json) -> Vec<String> {
+    schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}
+
+/// Reads the stages: kinds, `needs`, `over`; checks the common keys.
+pub(crate) fn drafts<'a>(
+    section: &'a Node,
+    axes: &[AxisDraft],
+    parameters: &Values,
+    registry: &'a Registry,
+    sink: &Sink,
+) -> Vec<Draft<'a>> {
+    let entries = section.entries();
+    let schema = common_schema();
+    let common = common_keys(&schema);
+    let stage_names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
+    let mut drafts = Vec::new();
+    for (key, node) in entries {
+        let before = sink.count();
+        let mut draft = Draft {
+            name: &key.text,
+            span: key.span,
+            node,
+            settings: own_settings(node, key.span, &common),
+            kind: None,
+            needs: Vec::new(),
+            over: Vec::new(),
+            broken: false,
+        };
+        let mut out = Vec::new();
+        super::check_name(&key.text, "stage", key.span, &draft.route(&[]), &mut out);
+        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
+        let constant: Vec<(Key, Node)> = node
+            .entries()
+            .iter()
+            .filter(|(k, _)| common.contains(&k.text) && !["timeout", "retries"].contains(&k.text.as_str()))
+            .cloned()
+            .collect();
+        let constant = Node { span: key.span, value: Value::Map(constant) };
+        let checker = Checker { document: &schema, expand: Some(&expand), other_keys: &[] };
+        out.extend(checker.check(&schema, &constant, &draft.route(&[])));
+        if let Some(kind) = node.get("kind")
+            && let Some(name) = kind.text()
+        {
+            draft.kind = registry.kinds.iter().find(|k| k.name() == name).map(|k| &**k);
+            if draft.kind.is_none() {
+                let names: Vec<&str> = registry.kinds.iter().map(|k| k.name()).collect();
+                let message = format!("unknown stage kind `{name}`");
+                let hint = remedy(name, "kinds", names);
+                out.push(Mistake::new(kind.span, &draft.route(&["kind"]), message).hint(hint));
+            }
+        }
+        draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
+        let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
+        draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
+        out.into_iter().for_each(|m| sink.add(m));
+        draft.broken = sink.count() > before || draft.over.iter().any(|a| axes[*a].broken);
+        drafts.push(draft);
+    }
+    drafts
+}
+
+/// Returns the stages in an order in which each follows those it needs, otherwise as declared.
+pub(crate) fn order(drafts: &[Draft], sink: &Sink) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = Vec::new();
+    let mut done = vec![false; drafts.len()];
+    while order.len() < drafts.len() {
+        let ready = (0..drafts.len()).find(|i| !done[*i] && drafts[*i].needs.iter().all(|n| done[*n]));
+        let Some(next) = ready else {
+            cycle(drafts, &done, sink);
+            return None;
+        };
+        done[next] = true;
+        order.push(next);
+    }
+    Some(order)
+}
+
+fn cycle(drafts: &[Draft], done: &[bool], sink: &Sink) {
+    let first = done.iter().position(|d| !d).expect("a stage is left over");
+    let mut path = vec![first];
+    let start = loop {
+        let last = *path.last().expect("the path starts with a stage");
+        let next = drafts[last].needs.iter().find(|n| !done[**n]).expect("a stage left over needs another");
+        if let Some(at) = path.iter().position(|p| p == next) {
+            break at;
+        }
+        path.push(*next);
+    };
+    let around: Vec<&str> = path[start..].iter().chain([&path[start]]).map(|i| drafts[*i].name).collect();
+    let draft = &drafts[path[start]];
+    let span = draft.node.get("needs").map_or(draft.span, |n| n.span);
+    let message = format!("the stages need each other in a circle: {}", around.join(" → "));
+    let hint = "remove one of these names from a `needs`";
+    sink.add(Mistake::new(span, &draft.route(&["needs"]), message).hint(hint));
+}
+
+/// A choice of cells by labels: for each axis of `over` the labels it admits.
+pub(crate) struct Choice {
+    admitted: Vec<Option<BTreeSet<u16>>>,
+}
+
+impl Choice {
+    /// Tells whether a cell is chosen.
+    pub(crate) fn has(&self, at: &[u16]) -> bool {
+        self.admitted.iter().zip(at).all(|(set, label)| set.as_ref().is_none_or(|s| s.contains(label)))
+    }
+}
+
+/// Reads a mapping from axes to labels; a list admits several of an axis.
+pub(crate) fn choice(
+    place: &Node,
+    over: &[usize],
+    axes: &[AxisDraft],
+    parameters: &Values,
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) -> Option<Choice> {
+    let before = out.len();
+    let mut admitted = vec![None; over.len()];
+    for (key, given) in place.entries() {
+        let mut route = route.to_vec();
+        route.push(Step::Key(key.text.clone()));
+        let Some(position) = over.iter().position(|a| axes[*a].name == key.text) else {
+            out.push(not_over(key, over, axes, &route));
+            continue;
+        };
+        let axis = &axes[over[position]];
+        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let given = match scope.resolve(given, None) {
+            Ok(given) => given,
+            Err(mistake) => {
+                out.push(Mistake { route: route.clone(), ..mistake });
+                continue;
+            }
+        };
+        let one = std::slice::from_ref(&given);
+        let items = if given.items().is_empty() { one } else { given.items() };
+        let mut labels = BTreeSet::new();
+        for item in items {
+            let Some(label) = item.scalar() else {
+                let message =
+                    format!("expected a label of the axis `{}`, found {}", axis.name, item.describe());
+                out.push(
+                    Mistake::new(item.span, &route, message).hint("give one label, or a list of labels"),
+                );
+                continue;
+            };
+            match axis.index(&label) {
+                Some(at) => {
+                    labels.insert(at);
+                }
+                None => {
+                    let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
+                    out.push(Mistake::new(item.span, &route, message).hint(axis.remedy(&label.to_string())));
+                }
+            }
+        }
+        admitted[position] = Some(labels);
+    }
+    (out.len() == before).then_some(Choice { admitted })
+}
+
+/// Reads the coordinates of an included cell; a numeric axis may get a new number.
+pub(crate) fn included(
+    coordinates: &Node,
+    over: &[usize],
+    axes: &mut [AxisDraft],
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) -> Option<Vec<u16>> {
+    let before = out.len();
+    for (key, _) in coordinates.entries() {
+        if !over.iter().any(|a| axes[*a].name == key.text) {
+            out.push(not_over(key, over, axes, route));
+        }
+    }
+    let mut at = Vec::new();
+    for position in over {
+        let axis = &mut axes[*position];
+        let Some(given) = coordinates.get(&axis.name) else {
+            let message = format!("the coordinates lack the axis `{}`", axis.name);
+            let hint =
+                format!("add `{}:`; an included cell needs a label on every axis of `over`", axis.name);
+            out.push(Mistake::new(coordinates.span, route, message).hint(hint));
+            continue;
+        };
+        let label = given.scalar();
+        match label.as_ref().and_then(|label| axis.index(label)) {
+            Some(index) => at.push(index),
+            None => match label {
+                Some(label)
+                    if axis.is_numeric() && label.as_f64().is_some() && axis.labels.len() < 60_000 =>
+                {
+                    axis.labels.push(label);
+                    axis.fields.push(crate::stage::Json::Null);
+                    at.push(u16::try_from(axis.labels.len() - 1).expect("checked just above"));
+                }
+                label => {
+                    let text = label.map_or_else(|| given.describe(), |l| format!("`{l}`"));
+                    let message = format!("{text} is not a label of the axis `{}`", axis.name);
+                    let hint = axis.remedy(text.trim_matches('`'));
+                    out.push(Mistake::new(given.span, route, message).hint(hint));
+                }
+            },
+        }
+    }
+    (out.len() == before).then_some(at)
+}
+
+fn not_over(key: &Key, over: &[usize], axes: &[AxisDraft], route: &[Step]) -> Mistake {
+    let names: Vec<&str> = over.iter().map(|a| axes[*a].name.as_str()).collect();
+    let message = format!("the stage is not expanded over `{}`", key.text);
+    Mistake::new(key.span, route, message).hint(remedy(&key.text, "axes in its `over`", names))
+}
+
+fn own_settings(node: &Node, span: Span, common: &[String]) -> Node {
+    let own = node.entries().iter().filter(|(key, _)| !common.contains(&key.text)).cloned().collect();
+    Node { span, value: Value::Map(own) }
+}
+
+/// Returns the positions of the names in a list, reporting unknown and repeated ones.
+fn positions(draft: &Draft, key: &str, what: &str, names: &[&str], out: &mut Vec<Mistake>) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (i, item) in draft.node.get(key).map(Node::items).unwrap_or_default().iter().enumerate() {
+        let mut route = draft.route(&[key]);
+        route.push(Step::Index(i));
+        let Some(name) = item.text() else { continue };
+        let Some(position) = names.iter().position(|n| *n == name) else {
+            let others = names.iter().copied().filter(|n| what == "axis" || *n != draft.name);
+            let plural = if what == "axis" { "axes" } else { "other stages" };
+            let mistake = Mistake::new(item.span, &route, format!("unknown {what} `{name}`"));
+            out.push(mistake.hint(remedy(name, plural, others)));
+            continue;
+        };
+        if found.contains(&position) {
+            let message = format!("`{name}` is named twice");
+            out.push(Mistake::new(item.span, &route, message).hint("remove one"));
+            continue;
+        }
+        found.push(position);
+    }
+    found
+}
+
+/// Describes coordinates for a message: `configuration=batched,rep=1`.
+pub(crate) fn coordinates_text(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> String {
+    let part = |(axis, label): (&usize, &u16)| {
+        let axis = &axes[*axis];
+        format!("{}={}", axis.name, axis.labels[usize::from(*label)])
+    };
+    over.iter().zip(at).map(part).collect::<Vec<_>>().join(",")
+}
+
+/// Returns the remedy for settings that a path of an override cannot lead into.
+pub(crate) fn path_remedy(draft: &Draft) -> String {
+    let keys = draft.settings.entries().iter().map(|(key, _)| key.text.as_str());
+    format!("settings of the stage are {}; beside them `timeout` and `retries`", list(keys))
+}

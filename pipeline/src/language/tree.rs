@@ -1,0 +1,153 @@
+//! The spanned tree: what a YAML text says, each value with its place.
+
+use artifacts::Scalar;
+
+use super::diagnostics::Span;
+use crate::stage::{Json, Step};
+
+/// A value with its place. The place of a mapping or list that stands behind a key is the key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    pub(crate) value: Value,
+}
+
+/// A value of the YAML 1.2 core schema; numbers are finite, keys are text and unique.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key of a mapping with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+impl Node {
+    /// Returns the value behind a key of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|(_, node)| node)
+    }
+
+    /// Returns a key of a mapping and the value behind it.
+    pub(crate) fn entry(&self, key: &str) -> Option<&(Key, Node)> {
+        self.entries().iter().find(|(k, _)| k.text == key)
+    }
+
+    /// Returns the entries of a mapping; none for anything else.
+    pub(crate) fn entries(&self) -> &[(Key, Node)] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// Returns the items of a list; none for anything else.
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// Returns the text if it is text.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the place a route leads to, or as far as the tree follows it.
+    pub(crate) fn place(&self, route: &[Step]) -> Span {
+        let mut node = self;
+        for step in route {
+            let next = match step {
+                Step::Key(key) => node.get(key),
+                Step::Index(index) => node.items().get(*index),
+            };
+            match next {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node.span
+    }
+
+    /// Returns the value without places.
+    pub(crate) fn json(&self) -> Json {
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Int(value) => (*value).into(),
+            Value::Float(value) => (*value).into(),
+            Value::Text(value) => value.clone().into(),
+            Value::List(items) => items.iter().map(Node::json).collect(),
+            Value::Map(entries) => {
+                Json::Object(entries.iter().map(|(k, v)| (k.text.clone(), v.json())).collect())
+            }
+        }
+    }
+
+    /// Returns a tree for a value, every part of it at one place.
+    pub(crate) fn from_json(value: &Json, span: Span) -> Node {
+        let value = match value {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) => match number.as_i64() {
+                Some(value) => Value::Int(value),
+                None => Value::Float(number.as_f64().expect("a JSON number is an integer or a double")),
+            },
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(|v| Node::from_json(v, span)).collect()),
+            Json::Object(map) => Value::Map(
+                map.iter().map(|(k, v)| (Key { text: k.clone(), span }, Node::from_json(v, span))).collect(),
+            ),
+        };
+        Node { span, value }
+    }
+
+    /// Returns a text, number or truth value as a scalar.
+    pub(crate) fn scalar(&self) -> Option<Scalar> {
+        match &self.value {
+            Value::Bool(value) => Some(Scalar::Bool(*value)),
+            Value::Int(value) => Some(Scalar::Int(*value)),
+            Value::Float(value) => Some(Scalar::Float(*value)),
+            Value::Text(value) => Some(Scalar::Text(value.clone())),
+            Value::Null | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// Describes the value for "found …".
+    pub(crate) fn describe(&self) -> String {
+        match &self.value {
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(value) => format!("`{value}`"),
+            Value::Int(value) => format!("the integer {value}"),
+            Value::Float(value) => format!("the number {value}"),
+            Value::Text(text) if text.chars().count() > 40 => "text".to_owned(),
+            Value::Text(text) => format!("the text `{}`", text.escape_debug()),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// Returns a scalar as JSON.
+pub(crate) fn scalar_json(scalar: &Scalar) -> Json {
+    match scalar {
+        Scalar::Null => Json::Null,
+        Scalar::Bool(value) => (*value).into(),
+        Scalar::Int(value) => (*value).into(),
+        Scalar::Float(value) => (*value).into(),
+        Scalar::Text(value) => value.clone().into(),
+    }
+}
