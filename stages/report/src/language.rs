@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) trace: Ledger,
     pub(crate) figures: Mutex<BTreeSet<usize>>,
+    /// The names of tables and figures in the order in which the report shows them.
+    pub(crate) shown: Vec<String>,
 }
 
 /// A text that carries its trace: printable, and nothing else.
@@ -200,11 +202,18 @@ impl World {
             format!("{word} {}", self.trace.mark(entry))
         };
         let Parameters { tables, figures, .. } = &*self.parameters;
-        if let Some(at) = tables.iter().position(|t| t.name == name) {
-            return Ok(number("Table", at));
+        let is_table = |name: &str| tables.iter().any(|t| t.name == name);
+        let is_figure = |name: &str| figures.iter().any(|f| f.name == name);
+        let at = |is: &dyn Fn(&str) -> bool| {
+            self.shown.iter().filter(|n| is(n)).position(|n| n == name).ok_or_else(|| {
+                Miss::from(format!("`{name}` is referred to and never shown: show it with `table` or `figure`"))
+            })
+        };
+        if is_table(name) {
+            return Ok(number("Table", at(&is_table)?));
         }
-        if let Some(at) = figures.iter().position(|f| f.name == name) {
-            return Ok(number("Figure", at));
+        if is_figure(name) {
+            return Ok(number("Figure", at(&is_figure)?));
         }
         let names: Vec<_> =
             tables.iter().map(|t| t.name.as_str()).chain(figures.iter().map(|f| f.name.as_str())).collect();

@@ -10,6 +10,7 @@ mod figure;
 mod format;
 mod language;
 mod ledger;
+mod numbering;
 mod render;
 mod settings;
 mod stage;

@@ -50,6 +50,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         parameters: parameters.clone(),
         trace: Ledger::default(),
         figures: Mutex::new(BTreeSet::new()),
+        shown: crate::numbering::shown(&parameters.templates),
     });
     let mut environment = environment();
     install(&mut environment, &world);

@@ -22,7 +22,10 @@ pub struct Template {
 /// # Errors
 /// One message for each template that is missing, does not parse, includes a name that is
 /// not written out, or holds a character the renderer keeps for itself.
-pub fn closure(name: &str, find: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Template>, Vec<String>> {
+pub(crate) fn closure(
+    name: &str,
+    find: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<Template>, Vec<String>> {
     let (mut found, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
     let mut waiting = vec![(name.to_owned(), String::new())];
     while let Some((name, from)) = waiting.pop() {
