@@ -1,4 +1,4 @@
-//! The examples of `docs/experiments.md` are planned by the binary, and what the page says the
+//! The shipped experiments and the examples of `docs/experiments.md` are planned by the binary, and what the page says the
 //! binary prints is compared with what it prints.
 //!
 //! A YAML example that begins with `experiment:` is a whole file. Any other is laid over the
@@ -80,7 +80,8 @@ fn entries(text: &str, depth: usize) -> Vec<(String, String)> {
     let mut entries: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
-        let key = line.split_once(':').filter(|_| indent == depth && !line.trim_start().starts_with(['#', '-']));
+        let key =
+            line.split_once(':').filter(|_| indent == depth && !line.trim_start().starts_with(['#', '-']));
         if let Some((key, _)) = key {
             entries.push((key.trim().to_owned(), String::new()));
         }
@@ -124,7 +125,11 @@ fn base(blocks: &[Block]) -> &str {
 }
 
 fn experiment(block: &Block, base: &str) -> String {
-    if is_whole(block) { block.text.clone() } else { put_over(&entries(base, 0), &entries(&block.text, 0), 0) }
+    if is_whole(block) {
+        block.text.clone()
+    } else {
+        put_over(&entries(base, 0), &entries(&block.text, 0), 0)
+    }
 }
 
 #[test]
@@ -172,6 +177,28 @@ fn the_binary_prints_what_the_language_page_says_it_prints() {
         commands += 1;
     }
     assert!(wrong >= 3 && commands >= 1, "the page lost its errors ({wrong}) or commands ({commands})");
+}
+
+#[test]
+fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    let shelf = Shelf::new();
+    let mut planned = 0;
+    for entry in fs::read_dir(&folder).expect("experiments are shipped") {
+        let path = entry.expect("a readable entry").path();
+        if path.extension().is_none_or(|e| e != "yaml") {
+            continue;
+        }
+        let path = path.to_str().expect("a path of text");
+        let count = |arguments: &[&str]| {
+            let all = [&["plan", path, "--store", "store", "--json"], arguments].concat();
+            shelf.run(&all).ok().json()["cells"].as_array().map_or(0, Vec::len)
+        };
+        let (whole, smoke) = (count(&[]), count(&["--smoke"]));
+        assert!(0 < smoke && smoke < whole, "{path}: {whole} cells, {smoke} in a smoke run");
+        planned += 1;
+    }
+    assert!(planned >= 2, "experiments were lost: {planned}");
 }
 
 /// Compares what was printed with the page; `BLESS=1` writes it into the page instead.
