@@ -6,6 +6,7 @@ use pipeline::Registry;
 pub(crate) fn registry() -> Registry {
     let mut shipped = engines::shipped();
     shipped.extend(load::shipped());
+    shipped.extend(report::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
     Registry {

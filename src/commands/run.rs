@@ -18,6 +18,9 @@ use crate::project::shown;
 use crate::session::{Session, plan_options};
 use crate::terminal::say;
 
+/// Cells in trouble that are named at the end; the ledger has them all.
+const TROUBLE_SHOWN: usize = 10;
+
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     let store = session.project.open()?;
@@ -165,9 +168,15 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     for gate in gates {
         say(&format!("gate failed: {gate}"));
     }
-    for line in summary.ledger.iter().filter(|l| is_trouble(l)).take(10) {
+    let trouble: Vec<&LedgerLine> = summary.ledger.iter().filter(|l| is_trouble(l)).collect();
+    for line in trouble.iter().take(TROUBLE_SHOWN) {
         let cell = pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
-        say(&format!("{} {cell}: {}", line.status.word(), line.reason.as_deref().unwrap_or("no reason given")));
+        // The whole reason was told when the cell ended.
+        let reason = line.reason.as_deref().unwrap_or("no reason given").lines().next().unwrap_or_default();
+        say(&format!("{} {cell}: {reason}", line.status.word()));
+    }
+    if trouble.len() > TROUBLE_SHOWN {
+        say(&format!("… and {} more; `benchtrail status` lists them", trouble.len() - TROUBLE_SHOWN));
     }
     for report in reports {
         say(&format!("report       {}", shown(report)));

@@ -228,7 +228,9 @@ impl<'a> Layers<'a> {
     }
 
     fn text(&self, layer: usize, collection: &str, name: &str, suffix: &str) -> Option<(PathBuf, String)> {
-        if name.contains(['/', '\\']) || name.starts_with('.') || name.is_empty() {
+        // A name may lead into a folder of the collection (`partials/limits.md`), never out of it.
+        let stays_inside = |part: &str| !part.is_empty() && !part.starts_with('.');
+        if name.contains('\\') || !name.split('/').all(stays_inside) {
             return None;
         }
         if let Some(folder) = self.folders.get(layer - 1) {

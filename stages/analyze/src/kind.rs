@@ -65,7 +65,7 @@ impl StageKind for Analyze {
             "tables".to_owned(),
             json!({
                 "type": "object",
-                "description": "The tables to make, in order: a table may use those above it.",
+                "description": "The tables to make; a table may use others by name.",
                 "additionalProperties": {
                     "type": "object",
                     "required": ["operator"],
@@ -101,11 +101,11 @@ fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
             .hint("for instance `tables: {cells: {operator: cell-summary}}`");
         return (Vec::new(), vec![problem]);
     };
-    let names: Vec<String> = declared.keys().cloned().collect();
+    let names = order(declared);
     let operators: Vec<&str> = ALL.iter().map(|o| o.name()).collect();
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
     let (mut earlier, mut broken) = (BTreeMap::<String, Vec<Spec>>::new(), Vec::new());
-    for (i, (name, value)) in declared.iter().enumerate() {
+    for (i, (name, value)) in names.iter().filter_map(|name| declared.get_key_value(name)).enumerate() {
         let route = [Step::Key("tables".to_owned()), Step::Key(name.clone())];
         let mut values = value.as_object().cloned().unwrap_or_default();
         let named = values.shift_remove("operator");
@@ -148,6 +148,42 @@ fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
         }
     }
     (planned, problems)
+}
+
+/// Returns the names in an order in which every table follows those it is made from, otherwise
+/// alphabetical: the order of keys in the file decides nothing. Tables that need each other
+/// come last, to be refused.
+fn order(declared: &serde_json::Map<String, Json>) -> Vec<String> {
+    let mut left: BTreeMap<&String, Vec<String>> =
+        declared.iter().map(|(name, value)| (name, sources(value, declared))).collect();
+    let mut names: Vec<String> = Vec::new();
+    while let Some(next) = left.iter().find(|(_, needs)| needs.iter().all(|n| names.contains(n))) {
+        let next = (*next.0).clone();
+        left.remove(&next);
+        names.push(next);
+    }
+    names.extend(left.into_keys().cloned());
+    names
+}
+
+/// Returns the declared tables that a table's settings name as sources.
+fn sources(value: &Json, declared: &serde_json::Map<String, Json>) -> Vec<String> {
+    match value {
+        Json::Object(entries) => {
+            let named = |(key, value): (&String, &Json)| match (key.as_str(), value) {
+                ("from" | "table", Json::String(name)) if declared.contains_key(name) => vec![name.clone()],
+                // A query names its tables among other words.
+                ("query", Json::String(text)) => {
+                    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                    words.filter(|w| declared.contains_key(*w)).map(str::to_owned).collect()
+                }
+                (_, value) => sources(value, declared),
+            };
+            entries.iter().flat_map(named).collect()
+        }
+        Json::Array(items) => items.iter().flat_map(|item| sources(item, declared)).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn is_name(name: &str) -> bool {

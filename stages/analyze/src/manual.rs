@@ -48,7 +48,7 @@ fn page() -> String {
     let mut text = String::from(
         "# Operators of the analyze stage\n\n\
          Each table of an `analyze` stage is made by one operator, from the rows of the load cells that\n\
-         verification let pass, or from tables above it in the same stage. Key columns come first and name a\n\
+         verification let pass, or from other tables of the same stage. Key columns come first and name a\n\
          row. Undefined is null, never 0. Every column carries its unit and definition in the Parquet file; the\n\
          lists here are read from tables made by the examples.\n",
     );

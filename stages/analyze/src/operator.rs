@@ -72,12 +72,12 @@ impl Scope<'_> {
         }
         if self.later.iter().any(|l| l == name) {
             return Err(settings
-                .problem(at, format!("the table `{name}` does not come before this one"))
-                .hint("a table may use those declared above it: change the order"));
+                .problem(at, format!("the table `{name}` is itself made from this one"))
+                .hint("two tables cannot be made from each other: take one of them from elsewhere"));
         }
         let known: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
         let hint = if known.is_empty() {
-            "no table is declared above this one".to_owned()
+            "the stage declares no other table it could use".to_owned()
         } else {
             rows::did_you_mean(name, &known)
         };

@@ -424,9 +424,26 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
 }
 
 #[test]
+fn the_order_in_which_tables_are_declared_decides_nothing() {
+    let cells = ("cells", json!({"operator": "cell-summary"}));
+    let means = (
+        "a_means",
+        json!({"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["ok_rate"]}),
+    );
+    let of = |tables: [&(&str, Json); 2]| {
+        let tables: serde_json::Map<String, Json> =
+            tables.into_iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        canonical(&Json::Object(tables)).unwrap()
+    };
+    assert_eq!(of([&cells, &means]), of([&means, &cells]));
+    assert_eq!(of([&cells, &means])["tables"][0]["name"], "cells");
+}
+
+#[test]
 fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
     let problems = canonical(&json!({
-        "early": {"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["ok_rate"]},
+        "hen": {"operator": "aggregate", "from": "egg", "over": ["rep"], "columns": ["ok_rate"]},
+        "egg": {"operator": "aggregate", "from": "hen", "over": ["rep"], "columns": ["ok_rate"]},
         "cells": {"operator": "cell-sumary"},
         "means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["anything"]},
         "good": {"operator": "cell-summary"},
@@ -455,19 +472,19 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
     assert_eq!(
         told,
         [
-            "tables.early.from: the table `cells` does not come before this one — a table may use those declared \
-             above it: change the order",
-            "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
-            "tables.typo.columns.0: the table `good` has no column `output_troughput` — did you mean \
-             `output_throughput`?",
-            "tables.typo.columns.1: the column `level` of `good` holds no numbers — -",
-            "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
+            "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
+             underscores",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
              parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins, crossover, \
              goodput, fit",
-            "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
-             underscores",
+            "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
+            "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",
+            "tables.typo.columns.0: the table `good` has no column `output_troughput` — did you mean \
+             `output_throughput`?",
+            "tables.typo.columns.1: the column `level` of `good` holds no numbers — -",
+            "tables.egg.from: the table `hen` is itself made from this one — two tables cannot be made from each \
+             other: take one of them from elsewhere",
         ]
     );
 }

@@ -17,6 +17,8 @@ mod tables;
 mod template;
 mod trace;
 
+use pipeline::stage::Shipped;
+
 pub use check::{Finding, Outcome, check};
 pub use data::Data;
 pub use format::format_value;
@@ -25,3 +27,19 @@ pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
 pub use template::Template;
 pub use trace::{Entry, Source, Span};
+
+/// The templates shipped with the binary, under their full names.
+const TEMPLATES: [(&str, &str); 6] = [
+    ("quickstart.md", include_str!("../../../templates/quickstart.md")),
+    ("partials/checks.md", include_str!("../../../templates/partials/checks.md")),
+    ("partials/environment.md", include_str!("../../../templates/partials/environment.md")),
+    ("partials/ledger.md", include_str!("../../../templates/partials/ledger.md")),
+    ("partials/limits.md", include_str!("../../../templates/partials/limits.md")),
+    ("partials/reproduction.md", include_str!("../../../templates/partials/reproduction.md")),
+];
+
+/// Returns the templates shipped with the binary.
+pub fn shipped() -> Vec<Shipped> {
+    let shipped = |(name, text)| Shipped { collection: "templates", name, text };
+    TEMPLATES.into_iter().map(shipped).collect()
+}

@@ -1,5 +1,6 @@
 //! The report stage from outside: synthetic tables in a store, templates in a library.
 
+mod figures;
 mod fixture;
 mod mutations;
 mod rendering;

@@ -1,0 +1,264 @@
+//! Ladders and empirical distributions: curves in panels.
+
+use super::Plot;
+use super::scale::{Scale, log_ticks, tick_text, ticks};
+use super::svg::{Anchor, Svg, WIDTH};
+use crate::format::format_value;
+use crate::settings::FigureKind;
+use artifacts::Scalar;
+use pipeline::stage::Json;
+
+struct Point {
+    x: f64,
+    y: f64,
+    band: Option<(f64, f64)>,
+    reference: Option<f64>,
+    row: usize,
+}
+
+struct Curve {
+    series: usize,
+    points: Vec<Point>,
+}
+
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+const HEIGHT: f64 = 260.0;
+
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+    let settings = plot.settings;
+    let series = plot.labels(settings.series.as_deref())?;
+    let facets = plot.labels(settings.facet.as_deref())?;
+    let mut panels = Vec::new();
+    for facet in &facets {
+        let mut curves = Vec::new();
+        for (number, name) in series.iter().enumerate() {
+            let rows: Vec<usize> = (0..plot.view.rows.len())
+                .filter(|r| {
+                    plot.label(*r, settings.series.as_deref()).as_ref() == Ok(name)
+                        && plot.label(*r, settings.facet.as_deref()).as_ref() == Ok(facet)
+                })
+                .collect();
+            let points = match settings.kind {
+                FigureKind::Ecdf => distribution(plot, &rows)?,
+                _ => rungs(plot, &rows)?,
+            };
+            if !points.is_empty() {
+                curves.push(Curve { series: number, points });
+            }
+        }
+        panels.push(curves);
+    }
+    let all = || panels.iter().flatten().flat_map(|c| &c.points);
+    if all().next().is_none() {
+        return Err("no row has both coordinates".to_owned());
+    }
+    let reference = all().any(|p| p.reference.is_some());
+    legend(plot, svg, &series, reference);
+    let columns = facets.len().min(3);
+    let gap = 16.0;
+    let width = (WIDTH - 62.0 - gap * (columns as f64 - 1.0)) / columns as f64;
+    let rows = facets.len().div_ceil(columns);
+    let (low, high) = range(all().map(|p| p.x));
+    let y_values = all().flat_map(|p| [Some(p.y), p.band.map(|b| b.0), p.band.map(|b| b.1), p.reference]);
+    let (y_low, y_high) = range(y_values.flatten().chain([0.0]));
+    let y_ticks = ticks(y_low, y_high, 5);
+    for (number, curves) in panels.iter().enumerate() {
+        let (row, column) = (number / columns, number % columns);
+        let frame = Frame {
+            left: 52.0 + (width + gap) * column as f64,
+            top: 62.0 + (HEIGHT + 70.0) * row as f64,
+            width,
+            height: HEIGHT,
+        };
+        if settings.facet.is_some() {
+            svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", &facets[number]);
+        }
+        let x = match settings.kind {
+            FigureKind::Ladder => Scale::logarithmic(low, high, frame.left + 12.0, frame.left + width - 12.0),
+            _ if settings.log_x && low > 0.0 => {
+                Scale::logarithmic(low, high, frame.left + 4.0, frame.left + width - 8.0)
+            }
+            _ => Scale::linear(low.min(0.0), high, frame.left, frame.left + width - 8.0),
+        };
+        let y = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], frame.top + HEIGHT, frame.top);
+        let x_ticks = match settings.kind {
+            FigureKind::Ladder => rung_values(&panels),
+            _ if settings.log_x && low > 0.0 => log_ticks(low, high),
+            _ => {
+                let count = if columns == 1 { 8 } else { 4 };
+                ticks(low.min(0.0), high, count).into_iter().filter(|t| *t <= high * 1.0001).collect()
+            }
+        };
+        axes(svg, &frame, (&x, &x_ticks), (&y, &y_ticks), column == 0);
+        panel(plot, svg, curves, &x, &y, &series);
+        let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+        svg.text(frame.left + width / 2.0, frame.top + HEIGHT + 38.0, Anchor::Middle, "", &label);
+        if column == 0 {
+            let label = match (settings.kind, &settings.y, &settings.y_label) {
+                (_, _, Some(label)) => label.clone(),
+                (FigureKind::Ladder, Some(y), None) => plot.axis_label(None, y),
+                _ => "share of requests".to_owned(),
+            };
+            svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &label);
+        }
+    }
+    svg.height = 62.0 + (HEIGHT + 70.0) * rows as f64 - 22.0;
+    Ok(())
+}
+
+fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().expect("checked: a ladder has `y`");
+    let mut points = Vec::new();
+    for row in rows {
+        let (Some(x), Some(value)) = (plot.number(*row, &settings.x)?, plot.number(*row, y)?) else {
+            continue;
+        };
+        if x <= 0.0 {
+            return Err(format!("column `{}` holds {x}: a ladder needs positive values", settings.x));
+        }
+        let band = match &settings.band {
+            Some([low, high]) => plot.number(*row, low)?.zip(plot.number(*row, high)?),
+            None => None,
+        };
+        let reference = match &settings.reference {
+            Some(Json::String(column)) => plot.number(*row, column)?,
+            Some(Json::Number(number)) => number.as_f64(),
+            _ => None,
+        };
+        points.push(Point { x, y: value, band, reference, row: *row });
+    }
+    points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.row.cmp(&b.row)));
+    Ok(points)
+}
+
+fn distribution(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
+    let mut values = Vec::new();
+    for row in rows {
+        if let Some(x) = plot.number(*row, &plot.settings.x)? {
+            values.push((x, *row));
+        }
+    }
+    values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let n = values.len() as f64;
+    let points = values.into_iter().enumerate().map(|(i, (x, row))| Point {
+        x,
+        y: (i + 1) as f64 / n,
+        band: None,
+        reference: None,
+        row,
+    });
+    Ok(points.collect())
+}
+
+fn rung_values(panels: &[Vec<Curve>]) -> Vec<f64> {
+    let mut values: Vec<f64> = panels.iter().flatten().flat_map(|c| c.points.iter().map(|p| p.x)).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+}
+
+fn legend(plot: &Plot<'_>, svg: &mut Svg, series: &[String], reference: bool) {
+    let mut x = 52.0;
+    if plot.settings.series.is_some() {
+        for (number, name) in series.iter().enumerate() {
+            svg.line((x, 34.0), (x + 22.0, 34.0), &format!("line c{}", number % 6));
+            svg.mark(x + 11.0, 34.0, number, "", "");
+            svg.text(x + 28.0, 38.0, Anchor::Start, "", name);
+            x += 44.0 + 7.0 * name.chars().count() as f64;
+        }
+    }
+    if reference {
+        let name = plot.settings.reference_label.as_deref().unwrap_or("reference");
+        svg.line((x, 34.0), (x + 22.0, 34.0), "reference");
+        svg.text(x + 28.0, 38.0, Anchor::Start, "", name);
+    }
+}
+
+fn axes(svg: &mut Svg, frame: &Frame, x: (&Scale, &[f64]), y: (&Scale, &[f64]), labelled: bool) {
+    let (right, bottom) = (frame.left + frame.width, frame.top + frame.height);
+    for tick in y.1 {
+        let at = y.0.at(*tick);
+        svg.line((frame.left, at), (right, at), "grid");
+        if labelled {
+            svg.text(frame.left - 6.0, at + 4.0, Anchor::End, "small muted", &tick_text(*tick, y.1));
+        }
+    }
+    svg.line((frame.left, bottom), (right, bottom), "axis");
+    for tick in x.1 {
+        let at = x.0.at(*tick);
+        svg.line((at, bottom), (at, bottom + 5.0), "axis");
+        let text = match tick_text(*tick, &[*tick]) {
+            text if text.len() > 6 && *tick >= 1000.0 => {
+                format!("{}k", tick_text(tick / 1000.0, &[tick / 1000.0]))
+            }
+            text => text,
+        };
+        svg.text(at, bottom + 18.0, Anchor::Middle, "small muted", &text);
+    }
+}
+
+fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale, series: &[String]) {
+    let mut reference: Vec<(f64, f64)> =
+        curves.iter().flat_map(|c| c.points.iter().filter_map(|p| Some((p.x, p.reference?)))).collect();
+    reference.sort_by(|a, b| a.0.total_cmp(&b.0));
+    reference.dedup_by(|a, b| a.0 == b.0);
+    for curve in curves {
+        let class = format!("c{}", curve.series % 6);
+        let banded: Vec<_> = curve.points.iter().filter_map(|p| Some((p.x, p.band?))).collect();
+        if banded.len() > 1 {
+            let upper = banded.iter().map(|(px, (_, high))| (x.at(*px), y.at(*high)));
+            let lower = banded.iter().rev().map(|(px, (low, _))| (x.at(*px), y.at(*low)));
+            svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band {class}"), true);
+        }
+    }
+    if !reference.is_empty() {
+        let points: Vec<_> = reference.iter().map(|(px, py)| (x.at(*px), y.at(*py))).collect();
+        svg.path(&points, "reference", false);
+    }
+    for curve in curves {
+        let class = format!("line c{}", curve.series % 6);
+        let points: Vec<(f64, f64)> = match plot.settings.kind {
+            FigureKind::Ecdf => {
+                let mut steps = Vec::new();
+                let mut before = 0.0;
+                for p in &curve.points {
+                    steps.push((x.at(p.x), y.at(before)));
+                    steps.push((x.at(p.x), y.at(p.y)));
+                    before = p.y;
+                }
+                steps
+            }
+            _ => curve.points.iter().map(|p| (x.at(p.x), y.at(p.y))).collect(),
+        };
+        svg.path(&points, &class, false);
+        let marks = plot.settings.kind != FigureKind::Ecdf;
+        for p in curve.points.iter().filter(|_| marks) {
+            let hover = hover(plot, p, &series[curve.series]);
+            svg.mark(x.at(p.x), y.at(p.y), curve.series, &plot.mark(p.row), &hover);
+        }
+    }
+}
+
+fn hover(plot: &Plot<'_>, point: &Point, series: &str) -> String {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().unwrap_or_default();
+    let unit = plot.view.unit(y);
+    let text = |v: f64| {
+        format_value(&Scalar::Float(v), unit.as_deref(), &settings.format, "")
+            .unwrap_or_else(|_| v.to_string())
+    };
+    let band = point.band.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
+    let name = if series.is_empty() { String::new() } else { format!("{series}, ") };
+    format!("{name}{} {}: {}{}", settings.x, point.x, text(point.y), band.unwrap_or_default())
+}

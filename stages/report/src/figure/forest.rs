@@ -1,0 +1,67 @@
+//! Forest plots: an estimate with its interval a row, against a reference.
+
+use super::Plot;
+use super::scale::{Scale, tick_text, ticks};
+use super::svg::{Anchor, Svg, WIDTH};
+use crate::format::format_value;
+use artifacts::Scalar;
+
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+    let settings = plot.settings;
+    let label = settings.y.as_deref().expect("checked: a forest plot has `y`");
+    let [low, high] = settings.band.as_ref().expect("checked: a forest plot has `band`");
+    let reference = settings.reference.as_ref().and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let series = plot.labels(settings.series.as_deref())?;
+    let unit = plot.view.unit(&settings.x);
+    let mut lines = Vec::new();
+    let (mut least, mut most) = (reference, reference);
+    for row in 0..plot.view.rows.len() {
+        let estimate = plot.number(row, &settings.x)?;
+        let ends = plot.number(row, low)?.zip(plot.number(row, high)?);
+        for value in estimate.into_iter().chain(ends.map(|e| e.0)).chain(ends.map(|e| e.1)) {
+            least = least.min(value);
+            most = most.max(value);
+        }
+        lines.push((plot.label(row, Some(label))?, estimate, ends, row));
+    }
+    let longest = lines.iter().map(|l| l.0.chars().count()).max().unwrap_or(0) as f64;
+    let left = (longest * 7.0 + 14.0).clamp(80.0, 260.0);
+    let right = WIDTH - 170.0;
+    let marks = ticks(least, most, 6);
+    let x = Scale::linear(marks[0], marks[marks.len() - 1], left, right);
+    let (top, height) = (44.0, 30.0);
+    let bottom = top + height * lines.len() as f64;
+    for tick in &marks {
+        svg.line((x.at(*tick), top), (x.at(*tick), bottom), "grid");
+        svg.text(x.at(*tick), bottom + 18.0, Anchor::Middle, "small muted", &tick_text(*tick, &marks));
+    }
+    svg.line((left, bottom), (right, bottom), "axis");
+    svg.line((x.at(reference), top - 4.0), (x.at(reference), bottom), "reference");
+    let text = |v: Option<f64>| {
+        let scalar = v.map_or(Scalar::Null, Scalar::Float);
+        format_value(&scalar, unit.as_deref(), &settings.format, "n/a")
+    };
+    for (number, (name, estimate, ends, row)) in lines.iter().enumerate() {
+        let y = top + height * (number as f64 + 0.5);
+        let own = plot.label(*row, settings.series.as_deref())?;
+        let color = series.iter().position(|s| *s == own).unwrap_or(0);
+        svg.text(left - 8.0, y + 4.0, Anchor::End, "", name);
+        let mut written = text(*estimate)?;
+        if let Some((low, high)) = ends {
+            let class = format!("whisker c{}", color % 6);
+            svg.line((x.at(*low), y), (x.at(*high), y), &class);
+            for end in [low, high] {
+                svg.line((x.at(*end), y - 4.0), (x.at(*end), y + 4.0), &class);
+            }
+            written = format!("{written} [{}, {}]", text(Some(*low))?, text(Some(*high))?);
+        }
+        if let Some(value) = estimate {
+            svg.mark(x.at(*value), y, color, &plot.mark(*row), &format!("{name}: {written}"));
+        }
+        svg.text(right + 12.0, y + 4.0, Anchor::Start, "small", &written);
+    }
+    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    svg.text((left + right) / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
+    svg.height = bottom + 48.0;
+    Ok(())
+}

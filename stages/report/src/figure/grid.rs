@@ -1,0 +1,57 @@
+//! Heat maps: a value for each pair of two columns, written into its coloured cell.
+
+use super::Plot;
+use super::svg::{Anchor, Svg, WIDTH};
+use crate::format::format_value;
+use artifacts::Scalar;
+
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().expect("checked: a heat map has `y`");
+    let value = settings.value.as_deref().expect("checked: a heat map has `value`");
+    let (columns, rows) = (plot.labels(Some(&settings.x))?, plot.labels(Some(y))?);
+    let mut cells = Vec::new();
+    for row in 0..plot.view.rows.len() {
+        let at = |names: &[String], label: &str| names.iter().position(|n| n == label);
+        let place = at(&columns, &plot.label(row, Some(&settings.x))?)
+            .zip(at(&rows, &plot.label(row, Some(y))?))
+            .expect("labels come from the same rows");
+        if cells.iter().any(|(p, _, _)| *p == place) {
+            return Err(format!("two rows have the same {} and {y}: name one with `where`", settings.x));
+        }
+        cells.push((place, plot.number(row, value)?, row));
+    }
+    let values = || cells.iter().filter_map(|(_, v, _)| *v);
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(f64::NEG_INFINITY, f64::max);
+    let longest = rows.iter().map(|r| r.chars().count()).max().unwrap_or(0) as f64;
+    let left = (longest * 7.0 + 12.0).clamp(60.0, 240.0);
+    let width = (WIDTH - left) / columns.len() as f64;
+    let (top, height) = (56.0, 34.0);
+    let unit = plot.view.unit(value);
+    for (number, name) in columns.iter().enumerate() {
+        let x = left + width * (number as f64 + 0.5);
+        svg.text(x, top - 8.0, Anchor::Middle, "small", name);
+    }
+    for (number, name) in rows.iter().enumerate() {
+        let y = top + height * (number as f64 + 0.5) + 4.0;
+        svg.text(left - 8.0, y, Anchor::End, "", name);
+    }
+    for ((column, row_at), number, row) in &cells {
+        let (x, y) = (left + width * *column as f64, top + height * *row_at as f64);
+        let share = number.map_or(0.0, |v| if high > low { (v - low) / (high - low) } else { 0.5 });
+        let opacity = if number.is_some() { 0.06 + 0.5 * share } else { 0.0 };
+        let scalar = number.map_or(Scalar::Null, Scalar::Float);
+        let text = format_value(&scalar, unit.as_deref(), &settings.format, "n/a")?;
+        let attributes =
+            format!("class=\"mark c0\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"", plot.mark(*row));
+        let hover = format!("{}, {}: {text}", rows[*row_at], columns[*column]);
+        svg.rectangle(x + 1.0, y + 1.0, (width - 2.0, height - 2.0), &attributes, &hover);
+        svg.text(x + width / 2.0, y + height / 2.0 + 4.0, Anchor::Middle, "", &text);
+    }
+    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let bottom = top + height * rows.len() as f64;
+    svg.text(left + (WIDTH - left) / 2.0, bottom + 20.0, Anchor::Middle, "", &label);
+    svg.height = bottom + 30.0;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Figures: SVG made from the same artifacts as the tables beside them, byte for byte the same
+//! each time.
+//!
+//! Every mark carries `data-row`, the row of the table named by `data-table` on the root.
+//! Colours are told apart by people with any colour vision, follow the reader's dark mode,
+//! and are never the only difference between series: markers differ, too.
+
+mod curves;
+mod forest;
+mod grid;
+mod scale;
+mod svg;
+
+use artifacts::Scalar;
+
+use crate::data::{Data, Miss, View};
+use crate::language::declared;
+use crate::settings::{FigureKind, FigureSettings};
+use svg::Svg;
+
+/// Draws a figure.
+///
+/// # Errors
+/// If the table lacks a column, or no row can be drawn.
+pub(crate) fn draw(
+    data: &Data,
+    settings: &FigureSettings,
+    title: &str,
+    caption: &str,
+) -> Result<String, String> {
+    let view = data.view(&settings.table, &declared(&settings.only)).map_err(|miss| match miss {
+        Miss::Unread => "the table is not read yet".to_owned(),
+        Miss::Wrong(message) => message,
+    })?;
+    if view.rows.is_empty() {
+        return Err("no row of its table matches".to_owned());
+    }
+    let plot = Plot { view: &view, settings };
+    let mut svg = Svg::new(title, caption);
+    match settings.kind {
+        FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
+        FigureKind::HeatMap => grid::draw(&plot, &mut svg)?,
+        FigureKind::Forest => forest::draw(&plot, &mut svg)?,
+    }
+    let digests: Vec<_> = view.parts.iter().map(|p| p.digest.to_string()).collect();
+    Ok(svg.finish(&digests))
+}
+
+/// A table and what to draw of it.
+pub(super) struct Plot<'a> {
+    view: &'a View,
+    settings: &'a FigureSettings,
+}
+
+impl Plot<'_> {
+    fn scalar(&self, row: usize, column: &str) -> Result<Scalar, String> {
+        self.view.get(row, column).map_err(|miss| match miss {
+            Miss::Unread => "the table is not read yet".to_owned(),
+            Miss::Wrong(message) => message,
+        })
+    }
+
+    fn number(&self, row: usize, column: &str) -> Result<Option<f64>, String> {
+        match self.scalar(row, column)? {
+            Scalar::Null => Ok(None),
+            value => {
+                let number = value.as_f64().filter(|v| v.is_finite());
+                number.map(Some).ok_or_else(|| format!("column `{column}` holds `{value}`, not a number"))
+            }
+        }
+    }
+
+    fn label(&self, row: usize, column: Option<&str>) -> Result<String, String> {
+        column.map_or(Ok(String::new()), |c| self.scalar(row, c).map(|v| v.to_string()))
+    }
+
+    /// The distinct values of a column in the order of the rows; one empty label without one.
+    fn labels(&self, column: Option<&str>) -> Result<Vec<String>, String> {
+        let mut found: Vec<String> = Vec::new();
+        for row in 0..self.view.rows.len() {
+            let label = self.label(row, column)?;
+            if !found.contains(&label) {
+                found.push(label);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What `data-row` says of a chosen row: its row in the artifact, and which artifact if
+    /// there are several.
+    fn mark(&self, row: usize) -> String {
+        let (part, at) = self.view.rows[row];
+        if self.view.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
+    }
+
+    /// A column's name and unit for people.
+    fn axis_label(&self, given: Option<&str>, column: &str) -> String {
+        let words = column.replace('_', " ");
+        match (given, self.view.unit(column).as_deref()) {
+            (Some(label), _) => label.to_owned(),
+            (None, None | Some("1")) => words,
+            (None, Some(unit)) => format!("{words} ({unit})"),
+        }
+    }
+}

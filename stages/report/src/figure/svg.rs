@@ -1,0 +1,160 @@
+//! A small SVG writer: fixed decimals, one style sheet, accessible names.
+
+use std::fmt::Write as _;
+
+pub(super) const WIDTH: f64 = 720.0;
+
+const STYLE: &str = "\
+svg{color:#1f2328;font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
+text{fill:currentColor}\
+.c0{--c:#0072b2}.c1{--c:#d55e00}.c2{--c:#009e73}.c3{--c:#b0529b}.c4{--c:#8a6d00}.c5{--c:#3b8fc4}\
+.line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}\
+.mark{fill:var(--c);stroke:none}\
+.band{fill:var(--c);fill-opacity:.16;stroke:none}\
+.whisker{stroke:var(--c);stroke-width:1.5}\
+.grid{stroke:currentColor;stroke-opacity:.13}\
+.axis{stroke:currentColor;stroke-opacity:.55}\
+.reference{fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4}\
+.small{font-size:11px}\
+.muted{fill-opacity:.75}\
+.title{font-size:14px;font-weight:600}\
+.facet{font-weight:600}\
+@media (prefers-color-scheme:dark){svg{color:#e6edf3}\
+.c0{--c:#56b4e9}.c1{--c:#f0a35e}.c2{--c:#4fc99a}.c3{--c:#e59ac4}.c4{--c:#f0e442}.c5{--c:#a9d3f5}}\
+@media print{svg{color:#000}}";
+
+/// A picture while it is drawn.
+pub(super) struct Svg {
+    title: String,
+    description: String,
+    body: String,
+    pub(super) height: f64,
+}
+
+/// Where a text is anchored.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Svg {
+    pub(super) fn new(title: &str, description: &str) -> Self {
+        let mut svg = Self {
+            title: title.to_owned(),
+            description: description.to_owned(),
+            body: String::new(),
+            height: 0.0,
+        };
+        svg.text(0.0, 16.0, Anchor::Start, "title", title);
+        svg
+    }
+
+    pub(super) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{}\" y=\"{}\"{anchor}{class}>{}</text>",
+            fixed(x),
+            fixed(y),
+            escape(text)
+        );
+    }
+
+    pub(super) fn vertical_text(&mut self, x: f64, y: f64, text: &str) {
+        let (x, y) = (fixed(x), fixed(y));
+        let _ = writeln!(
+            self.body,
+            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+            escape(text)
+        );
+    }
+
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
+        let (x1, y1, x2, y2) = (fixed(from.0), fixed(from.1), fixed(to.0), fixed(to.1));
+        let _ =
+            writeln!(self.body, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
+    }
+
+    pub(super) fn path(&mut self, points: &[(f64, f64)], class: &str, closed: bool) {
+        let mut d = String::new();
+        for (i, (x, y)) in points.iter().enumerate() {
+            let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, fixed(*x), fixed(*y));
+        }
+        let end = if closed { "Z" } else { "" };
+        let _ = writeln!(self.body, "<path d=\"{d}{end}\" class=\"{class}\"/>");
+    }
+
+    pub(super) fn rectangle(&mut self, x: f64, y: f64, size: (f64, f64), attributes: &str, hover: &str) {
+        let (x, y, w, h) = (fixed(x), fixed(y), fixed(size.0), fixed(size.1));
+        let hover = escape(hover);
+        let _ = writeln!(
+            self.body,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" {attributes}><title>{hover}</title></rect>"
+        );
+    }
+
+    /// A data mark: its shape tells the series as its colour does.
+    pub(super) fn mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
+        let r = 4.0;
+        let points = match series % 4 {
+            0 => None,
+            1 => Some(vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)]),
+            2 => Some(vec![(x, y - r * 1.3), (x + r * 1.2, y + r), (x - r * 1.2, y + r)]),
+            _ => Some(vec![(x, y - r * 1.4), (x + r * 1.4, y), (x, y + r * 1.4), (x - r * 1.4, y)]),
+        };
+        let class = format!("mark c{}", series % 6);
+        let row = if row.is_empty() { String::new() } else { format!(" data-row=\"{row}\"") };
+        let hover =
+            if hover.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hover)) };
+        let _ = match points {
+            None => writeln!(
+                self.body,
+                "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" class=\"{class}\"{row}>{hover}</circle>",
+                fixed(x),
+                fixed(y),
+                fixed(r)
+            ),
+            Some(points) => {
+                let points: Vec<_> =
+                    points.iter().map(|(x, y)| format!("{},{}", fixed(*x), fixed(*y))).collect();
+                writeln!(
+                    self.body,
+                    "<polygon points=\"{}\" class=\"{class}\"{row}>{hover}</polygon>",
+                    points.join(" ")
+                )
+            }
+        };
+    }
+
+    /// Returns the document.
+    pub(super) fn finish(self, tables: &[String]) -> String {
+        let (width, height) = (fixed(WIDTH), fixed(self.height));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" role=\"img\" aria-labelledby=\"t d\" data-table=\"{}\">\n<title id=\"t\">{}</title>\n\
+             <desc id=\"d\">{}</desc>\n<style>{STYLE}</style>\n{}</svg>\n",
+            tables.join(" "),
+            escape(&self.title),
+            escape(&self.description),
+            self.body
+        )
+    }
+}
+
+/// A coordinate: two decimals, none if whole, never a negative zero.
+fn fixed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
