@@ -7,6 +7,7 @@ mod support;
 
 mod cache;
 mod crash;
+mod docs;
 mod errors;
 mod help;
 mod numbers;
