@@ -32,7 +32,13 @@ Exit codes:
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Folder of the store [default: `.benchtrail` in the project's folder].
-    #[arg(long, global = true, env = "BENCHTRAIL_STORE", value_name = "DIR", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        env = "BENCHTRAIL_STORE",
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
     pub(crate) store: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long, global = true, help_heading = "Global options")]

@@ -71,7 +71,10 @@ impl CellPattern {
     ///
     /// # Errors
     /// If there is no such stage or no cell matches.
-    pub(crate) fn find<'lock>(&self, lock: &'lock Lock) -> Result<(&'lock LockStage, Vec<&'lock LockCell>), Stop> {
+    pub(crate) fn find<'lock>(
+        &self,
+        lock: &'lock Lock,
+    ) -> Result<(&'lock LockStage, Vec<&'lock LockCell>), Stop> {
         let Some(stage) = lock.stages.iter().find(|s| s.name == self.stage) else {
             let names: Vec<&str> = lock.stages.iter().map(|s| s.name.as_str()).collect();
             return Err(Stop::nothing(format!("the lock has no stage `{}`", self.stage))
@@ -135,7 +138,10 @@ mod tests {
         assert_eq!(pattern.stage, "ladder");
         assert_eq!(pattern.labels, [("concurrency".into(), "8".into()), ("rep".into(), "1".into())]);
         assert_eq!(pattern.output.as_deref(), Some("requests"));
-        assert_eq!(CellPattern::parse("results.cells.lineage").unwrap().output.as_deref(), Some("cells.lineage"));
+        assert_eq!(
+            CellPattern::parse("results.cells.lineage").unwrap().output.as_deref(),
+            Some("cells.lineage")
+        );
     }
 
     #[test]

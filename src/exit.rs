@@ -85,9 +85,8 @@ impl Stop {
 impl From<artifacts::StoreError> for Stop {
     fn from(error: artifacts::StoreError) -> Self {
         match error {
-            artifacts::StoreError::Damaged(..) => {
-                Self::damaged(error).hint("`benchtrail fsck --repair` puts damaged objects aside; the next run makes them again")
-            }
+            artifacts::StoreError::Damaged(..) => Self::damaged(error)
+                .hint("`benchtrail fsck --repair` puts damaged objects aside; the next run makes them again"),
             other => Self::machine(other),
         }
     }

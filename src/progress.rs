@@ -64,7 +64,8 @@ impl Progress {
     pub(crate) fn new(experiment: &Experiment, show: Show, log: Option<&Path>) -> Result<Self, Stop> {
         let mut stages = BTreeMap::new();
         for stage in &experiment.stages {
-            stages.insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
+            stages
+                .insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
         }
         let total = experiment.cell_count();
         let state = State { began: Instant::now(), stages, total, ended: 0, executed: 0 };
@@ -88,7 +89,8 @@ impl Progress {
         }
         match event {
             Event::PlanMade { cells, cached, run, after, blocked } if self.show == Show::Progress => {
-                let mut parts = vec![format!("{cells} cells"), format!("{cached} cached"), format!("{run} to run")];
+                let mut parts =
+                    vec![format!("{cells} cells"), format!("{cached} cached"), format!("{run} to run")];
                 if *after > 0 {
                     parts.push(format!("{after} decided later"));
                 }
@@ -198,7 +200,11 @@ impl State {
             return None;
         }
         let of_stage = |s: &StageState| {
-            if s.executed == 0 { 0.0 } else { s.seconds / s.executed as f64 * (s.cells - s.ended.min(s.cells)) as f64 }
+            if s.executed == 0 {
+                0.0
+            } else {
+                s.seconds / s.executed as f64 * (s.cells - s.ended.min(s.cells)) as f64
+            }
         };
         Some(self.stages.values().map(of_stage).sum())
     }

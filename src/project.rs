@@ -23,7 +23,8 @@ impl Project {
     /// # Errors
     /// If the working directory cannot be read.
     pub(crate) fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
-        let here = std::env::current_dir().map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
+        let here =
+            std::env::current_dir().map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
         let start = match file {
             Some(file) => here.join(file).parent().map_or_else(|| here.clone(), Path::to_owned),
             None => here,

@@ -24,9 +24,13 @@ impl Session {
     /// If the file is not there or holds mistakes: all of them are told.
     pub(crate) fn open(arguments: &ExperimentArgs, global: &Global) -> Result<Self, Stop> {
         let registry = registry();
-        let options =
-            Options { set: arguments.set.clone(), profile: arguments.profile(), user_folders: user_folders() };
-        let experiment = pipeline::language::load(&arguments.experiment, &registry, &options).map_err(Stop::usage)?;
+        let options = Options {
+            set: arguments.set.clone(),
+            profile: arguments.profile(),
+            user_folders: user_folders(),
+        };
+        let experiment =
+            pipeline::language::load(&arguments.experiment, &registry, &options).map_err(Stop::usage)?;
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
         Ok(Self { registry, experiment, project })
     }

@@ -53,7 +53,11 @@ fn comments_and_the_order_of_keys_change_no_key() {
     let file = "experiments/quickstart.yaml";
     project.edit(file, "seed: 164\n", "");
     project.edit(file, "experiment: quickstart\n", "seed:   164   # the same\nexperiment: quickstart\n");
-    project.edit(file, "    warmup: 2\n    heartbeat: 60 s\n", "    heartbeat: \"60 s\"\n\n    # as before\n    warmup: 2\n");
+    project.edit(
+        file,
+        "    warmup: 2\n    heartbeat: 60 s\n",
+        "    heartbeat: \"60 s\"\n\n    # as before\n    warmup: 2\n",
+    );
     assert_eq!(touched(&project, &[]), Vec::<String>::new());
 }
 
@@ -66,8 +70,20 @@ fn each_change_touches_exactly_what_depends_on_it() {
     let changes: [(&str, &str, &str, &str, &[&str]); 7] = [
         ("the engine's threads", FILE, "      threads: 1", "      threads: 2", all_but_machine),
         ("warm-up requests", FILE, "    warmup: 2", "    warmup: 3", from_ladder),
-        ("the seed", FILE, "seed: 164", "seed: 165", &["checks", "ladder", "machine", "report", "results", "server"]),
-        ("a stage's description", FILE, "The same engine twice; only", "One engine, two configurations; only", &["report"]),
+        (
+            "the seed",
+            FILE,
+            "seed: 164",
+            "seed: 165",
+            &["checks", "ladder", "machine", "report", "results", "server"],
+        ),
+        (
+            "a stage's description",
+            FILE,
+            "The same engine twice; only",
+            "One engine, two configurations; only",
+            &["report"],
+        ),
         ("the title", FILE, "title: What continuous", "title: What, then, continuous", &["report"]),
         ("a time limit", FILE, "    timeout: 2 min", "    timeout: 3 min", &["report"]),
         ("the template", "templates/quickstart.md", "\n## ", "\n\n## ", &["report"]),

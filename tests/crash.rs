@@ -39,17 +39,31 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     let project = prepared();
     let store = project.path().join(".benchtrail").to_string_lossy().into_owned();
     let events = project.path().join("events.jsonl");
-    let arguments = ["run", "experiments/quickstart.yaml", "--smoke", "--quiet", "--events", events.to_str().expect("plain")];
+    let arguments = [
+        "run",
+        "experiments/quickstart.yaml",
+        "--smoke",
+        "--quiet",
+        "--events",
+        events.to_str().expect("plain"),
+    ];
     let mut finished_cells = 0;
     // Killed while an engine starts, in the first measurement, and between later ones.
-    for (event, count, pause) in [("resource-started", 2, 0), ("cell-started", 3, 150), ("cell-ended", 3, 20)] {
+    for (event, count, pause) in [("resource-started", 2, 0), ("cell-started", 3, 150), ("cell-ended", 3, 20)]
+    {
         fs::remove_file(&events).ok();
-        let mut child = project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        let mut child = project
+            .command(arguments)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
         assert!(wait_for(&events, event, count, &mut child), "the run ended before {count} × {event}");
         std::thread::sleep(Duration::from_millis(pause));
         child.kill().expect("SIGKILL");
         child.wait().expect("the child is reaped");
-        finished_cells += fs::read_to_string(&events).unwrap_or_default().matches("\"event\":\"cell-ended\"").count();
+        finished_cells +=
+            fs::read_to_string(&events).unwrap_or_default().matches("\"event\":\"cell-ended\"").count();
     }
     let summary = project.run(["run", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
     let ladder = summary["stages"]["ladder"].as_object().expect("the ladder's counts");
@@ -68,8 +82,10 @@ fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
     let project = prepared();
     let store = project.path().join(".benchtrail").to_string_lossy().into_owned();
     let events = project.path().join("events.jsonl");
-    let arguments = ["run", "experiments/quickstart.yaml", "--smoke", "--events", events.to_str().expect("plain")];
-    let mut child = project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    let arguments =
+        ["run", "experiments/quickstart.yaml", "--smoke", "--events", events.to_str().expect("plain")];
+    let mut child =
+        project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
     // The engine's two resources and the first measurement.
     assert!(wait_for(&events, "cell-progress", 1, &mut child), "the run ended early");
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
@@ -77,7 +93,8 @@ fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
     let status = child.wait().expect("the child ends");
     assert_eq!(status.code(), Some(130));
     assert_eq!(processes_with(&store), Vec::<String>::new(), "an engine was left behind");
-    let status: Value = project.run(["status", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
+    let status: Value =
+        project.run(["status", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
     let cells = status["cells"].as_array().expect("cells");
     assert!(cells.iter().any(|c| c["status"] == "interrupted"), "{status}");
     project.run(["run", "experiments/quickstart.yaml", "--smoke", "--quiet"]).ok();

@@ -20,7 +20,11 @@ fn a_missing_experiment_file_is_named() {
 #[test]
 fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
     let spoil = |project: &Project| {
-        project.edit("experiments/quickstart.yaml", "arrival: {closed-loop: {clients:", "arrival: {closed-lop: {clients:");
+        project.edit(
+            "experiments/quickstart.yaml",
+            "arrival: {closed-loop: {clients:",
+            "arrival: {closed-lop: {clients:",
+        );
         project.edit("experiments/quickstart.yaml", "    warmup: 2", "    warmup: -2\n    warmpu: 2");
         project.edit("experiments/quickstart.yaml", "needs: [machine]", "needs: [machin]");
     };
@@ -49,14 +53,19 @@ fn an_unknown_profile_is_met_with_those_there_are() {
 fn an_exclusion_without_a_reason_is_refused() {
     let spoil = |project: &Project| {
         let text = "    heartbeat: 60 s";
-        project.edit("experiments/quickstart.yaml", text, &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"));
+        project.edit(
+            "experiments/quickstart.yaml",
+            text,
+            &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"),
+        );
     };
     refused("exclusion-without-reason", &["plan", "experiments/quickstart.yaml"], spoil, 2);
 }
 
 #[test]
 fn a_command_that_needs_a_store_says_how_to_get_one() {
-    let remove = |project: &Project| fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty");
+    let remove =
+        |project: &Project| fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty");
     refused("no-store", &["fsck"], remove, 5);
 }
 

@@ -41,7 +41,9 @@ fn every_command_of_the_readme_works_in_the_order_given() {
     let project = Project::new();
     let folder = Path::new(BINARY).parent().expect("the binary lies in a folder");
     let path = std::env::join_paths(
-        [folder.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+        [folder.to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     )
     .expect("a search path");
     for command in commands.iter().filter_map(|c| stand_in(c)) {

@@ -114,11 +114,13 @@ fn copy_folder(from: &Path, to: &Path) {
         let entry = entry.expect("a readable entry");
         let target = to.join(entry.file_name());
         let kind = entry.file_type().expect("a file type");
-        let immutable = from.components().any(|c| matches!(c.as_os_str().to_str(), Some("objects" | "environments")));
+        let immutable =
+            from.components().any(|c| matches!(c.as_os_str().to_str(), Some("objects" | "environments")));
         if kind.is_dir() {
             copy_folder(&entry.path(), &target);
         } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(entry.path()).expect("a link"), &target).expect("a link can be made");
+            std::os::unix::fs::symlink(fs::read_link(entry.path()).expect("a link"), &target)
+                .expect("a link can be made");
         } else if immutable {
             fs::hard_link(entry.path(), &target).expect("a hard link can be made");
         } else {
@@ -142,10 +144,13 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
 /// The project's folder and digests are scrubbed.
 pub(crate) fn assert_snapshot(name: &str, text: &str, project: &Project) {
     let folder = project.path().canonicalize().expect("the project is there");
-    let text = text.replace(&*folder.to_string_lossy(), "PROJECT").replace(&*project.path().to_string_lossy(), "PROJECT");
+    let text = text
+        .replace(&*folder.to_string_lossy(), "PROJECT")
+        .replace(&*project.path().to_string_lossy(), "PROJECT");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("BLESS").is_some() {
-        fs::create_dir_all(file.parent().expect("a snapshot lies in a folder")).expect("the folder can be made");
+        fs::create_dir_all(file.parent().expect("a snapshot lies in a folder"))
+            .expect("the folder can be made");
         fs::write(&file, &text).expect("the snapshot can be written");
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();

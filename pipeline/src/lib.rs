@@ -23,6 +23,9 @@ pub use event::Event;
 pub use execute::{RunOptions, RunSummary, StudyResult, run};
 pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
 pub use graph::UnknownKind;
+pub use language::{
+    Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,
+};
 pub use lease::Leases;
 pub use plan::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
 pub use stage::{

@@ -1,4 +1,6 @@
 //! `audit`
-use crate::args::{Global, AuditArgs};
+use crate::args::{AuditArgs, Global};
 use crate::exit::Stop;
-pub(super) fn audit(_a: &AuditArgs, _g: &Global) -> Result<(), Stop> { Err(Stop::failed("not wired")) }
+pub(super) fn audit(_a: &AuditArgs, _g: &Global) -> Result<(), Stop> {
+    Err(Stop::failed("not wired"))
+}

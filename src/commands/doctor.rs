@@ -44,7 +44,12 @@ impl State {
 }
 
 impl Finding {
-    fn of<T, E: std::fmt::Display>(what: &str, result: &Result<T, E>, show: impl Fn(&T) -> String, missing: State) -> Self {
+    fn of<T, E: std::fmt::Display>(
+        what: &str,
+        result: &Result<T, E>,
+        show: impl Fn(&T) -> String,
+        missing: State,
+    ) -> Self {
         let (state, detail) = match result {
             Ok(value) => (State::Good, show(value)),
             Err(error) => (missing, error.to_string()),
@@ -68,13 +73,15 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
         findings.extend(for_experiment(file, machine, global)?);
     }
     if global.json {
-        let list = findings.iter().map(|f| {
-            json!({ "what": f.what, "state": f.state.word(), "detail": f.detail, "remedy": f.remedy })
-        });
+        let list = findings.iter().map(
+            |f| json!({ "what": f.what, "state": f.state.word(), "detail": f.detail, "remedy": f.remedy }),
+        );
         say(&Value::Array(list.collect()).to_string());
     } else {
-        let rows: Vec<Vec<String>> =
-            findings.iter().map(|f| vec![f.state.word().to_owned(), f.what.clone(), f.detail.clone()]).collect();
+        let rows: Vec<Vec<String>> = findings
+            .iter()
+            .map(|f| vec![f.state.word().to_owned(), f.what.clone(), f.detail.clone()])
+            .collect();
         say(&columns(&["", "what", "detail"], &rows, &[]));
         for finding in &findings {
             if let Some(remedy) = &finding.remedy {
@@ -87,7 +94,12 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
 
 fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
     let mut findings = vec![
-        Finding::of("processor", &machine.cpu_model, |m| format!("{m}, {} logical cores", machine.cpus), State::Absent),
+        Finding::of(
+            "processor",
+            &machine.cpu_model,
+            |m| format!("{m}, {} logical cores", machine.cpus),
+            State::Absent,
+        ),
         Finding::of("memory", &machine.memory_bytes, |b| bytes(*b), State::Absent),
         Finding::of("glibc", &machine.glibc, Clone::clone, State::Absent),
         Finding::of(
@@ -114,7 +126,8 @@ fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
 
 fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim().to_owned();
+    let said =
+        |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim().to_owned();
     if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
 }
 
@@ -140,13 +153,16 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         for parameters in &stage.parameter_sets {
             for key in ["engine", "fallback"] {
                 let Some(definition) = parameters.get(key).filter(|d| !d.is_null()) else { continue };
-                let what = format!("{} ({key} of `{}`)", definition["title"].as_str().unwrap_or(key), stage.name);
+                let what =
+                    format!("{} ({key} of `{}`)", definition["title"].as_str().unwrap_or(key), stage.name);
                 let engine = Engine::from_json(definition)
                     .map_err(|p| Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone())))?;
                 let missing = unmet(&engine, machine);
                 let state = match (missing.is_empty(), key) {
                     (true, _) => State::Good,
-                    (false, "engine") if parameters.get("fallback").is_some_and(|f| !f.is_null()) => State::Absent,
+                    (false, "engine") if parameters.get("fallback").is_some_and(|f| !f.is_null()) => {
+                        State::Absent
+                    }
                     (false, _) => State::Lacking,
                 };
                 let detail = if missing.is_empty() {

@@ -47,7 +47,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
 
 fn parse_subset(text: &str) -> Result<Subset, Stop> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    parts
-        .and_then(|(part, of)| Subset::new(part, of))
-        .ok_or_else(|| Stop::usage(format!("`{text}` is no subset")).hint("write N/T with 1 ≤ N ≤ T, for instance 1/7"))
+    parts.and_then(|(part, of)| Subset::new(part, of)).ok_or_else(|| {
+        Stop::usage(format!("`{text}` is no subset")).hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")
+    })
 }

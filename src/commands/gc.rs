@@ -42,7 +42,8 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     for path in &locks {
         say(&format!("kept: what {} reaches", shown(path)));
     }
-    let line = |what: &str, t: &artifacts::Tally| format!("{what}: {} objects, {}", t.objects, bytes(t.bytes));
+    let line =
+        |what: &str, t: &artifacts::Tally| format!("{what}: {} objects, {}", t.objects, bytes(t.bytes));
     say(&line("reached", &report.reached));
     say(&line("young (less than a day) or in use", &report.young));
     say(&line(if arguments.dry_run { "would be removed" } else { "removed" }, &report.removed));
@@ -55,7 +56,8 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
 /// Collects the locks of this program below a folder.
 fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
     let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
-    let mut entries = std::fs::read_dir(folder).map_err(fault)?.collect::<Result<Vec<_>, _>>().map_err(fault)?;
+    let mut entries =
+        std::fs::read_dir(folder).map_err(fault)?.collect::<Result<Vec<_>, _>>().map_err(fault)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
@@ -65,7 +67,8 @@ fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
                 find_locks(&path, found)?;
             }
         } else if path.extension().is_some_and(|e| e == "lock") {
-            let bytes = std::fs::read(&path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
+            let bytes =
+                std::fs::read(&path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
             if bytes.starts_with(b"benchtrail lock ") {
                 found.push(path);
             }

@@ -15,7 +15,8 @@ const REASONS_SHOWN: usize = 4;
 pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     let store = session.project.open()?;
-    let plan = pipeline::plan(&session.experiment, &session.registry, &store, &plan_options(&arguments.selection))?;
+    let plan =
+        pipeline::plan(&session.experiment, &session.registry, &store, &plan_options(&arguments.selection))?;
     if global.json {
         say(&json_of(&plan).to_string());
         return Ok(());
@@ -41,7 +42,8 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
 /// Returns the table of counts: a line for each stage, and the same counts over all cells.
 fn summary(plan: &Plan) -> String {
     let line = |name: &str, product: String, counts: &pipeline::Counts| {
-        let numbers = [counts.cached, counts.run, counts.after, counts.blocked, counts.excluded, counts.sum()];
+        let numbers =
+            [counts.cached, counts.run, counts.after, counts.blocked, counts.excluded, counts.sum()];
         let mut line = vec![name.to_owned(), product];
         line.extend(numbers.map(|n| if n == 0 { "·".to_owned() } else { n.to_string() }));
         line
@@ -99,7 +101,9 @@ fn because(decision: &Decision) -> String {
         Decision::Cached { .. } => String::new(),
         Decision::Run { reason } => format!(", {reason}"),
         Decision::After { count: 0, .. } => " the rest of the study has run".to_owned(),
-        Decision::After { cell, count: 1 } => format!(" {cell}: identical bytes there mean that it is cached"),
+        Decision::After { cell, count: 1 } => {
+            format!(" {cell}: identical bytes there mean that it is cached")
+        }
         Decision::After { cell, count } => {
             format!(" {cell} and {} others: identical bytes there mean that it is cached", count - 1)
         }

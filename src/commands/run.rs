@@ -170,7 +170,8 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     }
     let trouble: Vec<&LedgerLine> = summary.ledger.iter().filter(|l| is_trouble(l)).collect();
     for line in trouble.iter().take(TROUBLE_SHOWN) {
-        let cell = pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
+        let cell =
+            pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
         // The whole reason was told when the cell ended.
         let reason = line.reason.as_deref().unwrap_or("no reason given").lines().next().unwrap_or_default();
         say(&format!("{} {cell}: {reason}", line.status.word()));

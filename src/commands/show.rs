@@ -53,12 +53,14 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     }
     let start = text.trim_start_matches("b3:").trim_end_matches('…').to_ascii_lowercase();
     if start.len() < 4 || !start.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(Stop::usage(format!("`{text}` is no digest")).hint("give `b3:` and at least 4 hexadecimal digits"));
+        return Err(Stop::usage(format!("`{text}` is no digest"))
+            .hint("give `b3:` and at least 4 hexadecimal digits"));
     }
     let folder = store.root().join("objects").join(&start[..2]);
     let mut found: Vec<Digest> = Vec::new();
     if folder.is_dir() {
-        let entries = std::fs::read_dir(&folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+        let entries =
+            std::fs::read_dir(&folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(rest) = name.to_str() else { continue };
@@ -75,7 +77,8 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
         [one] => Ok(*one),
         many => {
             let list: Vec<String> = many.iter().take(5).map(ToString::to_string).collect();
-            Err(Stop::usage(format!("{} objects start with `{text}`", many.len())).hint(list.join("\n      ")))
+            Err(Stop::usage(format!("{} objects start with `{text}`", many.len()))
+                .hint(list.join("\n      ")))
         }
     }
 }
@@ -96,7 +99,8 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
     let (stage, cells) = pattern.find(&lock)?;
     let [cell] = cells.as_slice() else {
         let example = pipeline::cell::cell_text(&stage.name, &cells[0].coordinates);
-        return Err(Stop::usage(format!("`{what}` matches {} cells", cells.len())).hint(format!("one of them is {example}")));
+        return Err(Stop::usage(format!("`{what}` matches {} cells", cells.len()))
+            .hint(format!("one of them is {example}")));
     };
     let Some(output) = &pattern.output else {
         return match cell.record {
@@ -106,9 +110,13 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
     };
     let record = read_record(&store, &stage.name, cell)?;
     let artifact = record.outputs.get(output).or_else(|| record.evidence.get(output)).ok_or_else(|| {
-        let names: Vec<&str> = record.outputs.keys().chain(record.evidence.keys()).map(String::as_str).collect();
-        Stop::nothing(format!("`{}` has no output `{output}`", pipeline::cell::cell_text(&stage.name, &cell.coordinates)))
-            .hint(format!("it has: {}", names.join(", ")))
+        let names: Vec<&str> =
+            record.outputs.keys().chain(record.evidence.keys()).map(String::as_str).collect();
+        Stop::nothing(format!(
+            "`{}` has no output `{output}`",
+            pipeline::cell::cell_text(&stage.name, &cell.coordinates)
+        ))
+        .hint(format!("it has: {}", names.join(", ")))
     })?;
     Ok((store, artifact.digest))
 }

@@ -65,7 +65,6 @@ fn compile(
     files: &dyn Files,
     sink: &Sink,
 ) -> Option<Experiment> {
-    let add = |mistakes: Vec<Mistake>| mistakes.into_iter().for_each(|m| sink.add(m));
     if !matches!(root.value, Value::Map(_)) {
         let message = format!("expected an experiment, found {}", root.describe());
         sink.add(Mistake::new(root.span, &[], message).hint("an experiment starts with `experiment: NAME`"));
@@ -76,7 +75,7 @@ fn compile(
     let profile = profile(root, options, sink);
     let values = parameters(root.get("parameters"), profile, &options.set, &plain, sink);
     check_root(root, &schema, &values, registry, sink);
-    check_profiles(root, profile.map(|(name, _)| name), sink);
+    check_profiles(root, profile.map(|(name, _)| name), &values, sink);
 
     let mut axes = axes(root, profile, &values, &plain, sink);
     let definitions = with_definitions_resolved(root, &values, &axes, registry, sink);
@@ -176,7 +175,8 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
     if let Some(properties) = rest["properties"].as_object_mut() {
         for (key, property) in properties.iter_mut() {
             if here(key) || ["parameters", "axes"].contains(&key.as_str()) {
-                *property = Json::Bool(true);
+                // Checked elsewhere; only what the key means is still of use here.
+                *property = serde_json::json!({ "description": property.get("description") });
             }
         }
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
@@ -198,7 +198,8 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
 }
 
 /// Checks the profiles that are not in force; the other is checked as it is used.
-fn check_profiles(root: &Node, in_force: Option<&str>, sink: &Sink) {
+fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &Sink) {
+    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
         let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
@@ -215,8 +216,10 @@ fn check_profiles(root: &Node, in_force: Option<&str>, sink: &Sink) {
             };
             let has_placeholder = replacement.json().to_string().contains("${");
             if in_force != Some(key.text.as_str()) && !has_placeholder {
+                // What is wrong with the axis itself is told where it is declared.
+                let Ok(axis_node) = scope.resolve(axis_node, None) else { continue };
                 let mut out = Vec::new();
-                replaced(&axis_key.text, axis_node, replacement, &route, &mut out);
+                replaced(&axis_key.text, &axis_node, replacement, &route, &mut out);
                 out.into_iter().for_each(|m| sink.add(m));
             }
         }

@@ -206,7 +206,9 @@ impl World {
         let is_figure = |name: &str| figures.iter().any(|f| f.name == name);
         let at = |is: &dyn Fn(&str) -> bool| {
             self.shown.iter().filter(|n| is(n)).position(|n| n == name).ok_or_else(|| {
-                Miss::from(format!("`{name}` is referred to and never shown: show it with `table` or `figure`"))
+                Miss::from(format!(
+                    "`{name}` is referred to and never shown: show it with `table` or `figure`"
+                ))
             })
         };
         if is_table(name) {

@@ -1,0 +1,206 @@
+//! What texts become.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pipeline::{Experiment, NoFiles, Options, Stage, load_text};
+use serde_json::json;
+
+use crate::kinds::registry;
+
+pub(crate) const VALID: &str = include_str!("valid.yaml");
+
+pub(crate) fn load(text: &str, options: &Options) -> Result<Experiment, String> {
+    let (registry, _) = registry();
+    load_text(text, Path::new("demo.yaml"), &registry, options, &NoFiles).map_err(|e| e.to_string())
+}
+
+pub(crate) fn valid(text: &str) -> Experiment {
+    load(text, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn stage<'a>(experiment: &'a Experiment, name: &str) -> &'a Stage {
+    experiment.stages.iter().find(|s| s.name == name).unwrap()
+}
+
+fn set(pairs: &[(&str, &str)]) -> Options {
+    let set = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Options { set, ..Options::default() }
+}
+
+#[test]
+fn cells_are_the_product_minus_exclusions_plus_inclusions() {
+    let experiment = valid(VALID);
+    let ladder = stage(&experiment, "ladder");
+    assert_eq!(ladder.excluded.len(), 2 * 2 * 3);
+    assert_eq!(ladder.cells.len(), 2 * 2 * 4 * 3 - 12 + 1);
+    let position = experiment.stages.iter().position(|s| s.name == "ladder").unwrap();
+    let name = |i: usize| experiment.coordinates(position, &ladder.cells[i].at).to_string();
+    assert_eq!(name(0), "configuration=batched,workload=short,concurrency=1,rep=1");
+    assert_eq!(name(1), "configuration=batched,workload=short,concurrency=1,rep=2");
+    assert_eq!(name(ladder.cells.len() - 1), "configuration=batched,workload=short,concurrency=16,rep=1");
+    assert_eq!(ladder.cells.last().unwrap().note.as_deref(), Some("one look beyond the ladder"));
+}
+
+#[test]
+fn every_stage_follows_those_it_needs() {
+    let experiment = valid(VALID);
+    for (i, stage) in experiment.stages.iter().enumerate() {
+        assert!(stage.needs.iter().all(|n| *n < i));
+    }
+    let backwards = "experiment: x\nseed: 1\nstages:\n  c: {kind: tabulate, needs: [b]}\n  b: {kind: tabulate, needs: [a]}\n  a: {kind: prepare}\n";
+    let names: Vec<String> = valid(backwards).stages.into_iter().map(|s| s.name).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn an_axis_that_nothing_refers_to_distinguishes_replicates() {
+    let experiment = valid(VALID);
+    let ladder = stage(&experiment, "ladder");
+    let names: Vec<&str> =
+        ladder.replicate.iter().map(|i| experiment.axes[ladder.over[*i]].name.as_str()).collect();
+    assert_eq!(names, ["rep"]);
+    assert!(stage(&experiment, "server").replicate.is_empty());
+}
+
+#[test]
+fn an_override_changes_only_its_cells() {
+    let experiment = valid(VALID);
+    let ladder = stage(&experiment, "ladder");
+    for cell in &ladder.cells {
+        let overridden = cell.at[1] == 0 && cell.at[2] == 3;
+        let clients = &ladder.parameter_sets[cell.parameters as usize]["arrival"]["closed-loop"]["clients"];
+        assert_eq!(cell.timeout == Some(Duration::from_secs(1200)), overridden);
+        assert_eq!(clients == &json!(7), overridden);
+        assert_eq!(cell.retries, 1);
+        if overridden {
+            assert_eq!(cell.note.as_deref(), Some("eight clients starve the host"));
+        }
+    }
+}
+
+#[test]
+fn a_placeholder_keeps_the_type_of_its_value() {
+    let experiment = valid(VALID);
+    let server = stage(&experiment, "server");
+    let expected = json!({"settings": {"name": "server-batched", "parallel": 8}});
+    assert_eq!(server.parameter_sets[0], expected);
+    let text = "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: {shell: \"$${HOME}\"}}\n";
+    assert_eq!(valid(text).stages[0].parameter_sets[0]["settings"]["shell"], "${HOME}");
+}
+
+#[test]
+fn the_command_line_beats_the_profile_and_the_profile_the_default() {
+    let smoke = Options { profile: Some("smoke".into()), ..Options::default() };
+    let text = VALID.replace(
+        "    include:\n      - coordinates: {configuration: batched",
+        "    include:\n      - coordinates: {configuration: serial",
+    );
+    let text = text.split("overrides:").next().unwrap().replace("[4, 8]", "2");
+    let experiment = load(&text, &smoke).unwrap();
+    assert_eq!(experiment.spec["parameters"]["requests"], 8);
+    assert_eq!(experiment.profile.as_deref(), Some("smoke"));
+    // one configuration, two workloads, two concurrencies, one rep, one left out, one more.
+    assert_eq!(stage(&experiment, "ladder").cells.len(), 4 - 1 + 1);
+    let both = Options { set: vec![("requests".into(), "9".into())], ..smoke };
+    assert_eq!(load(&text, &both).unwrap().spec["parameters"]["requests"], 9);
+}
+
+#[test]
+fn values_from_the_command_line_have_the_declared_type() {
+    let options = set(&[("mode", "slow"), ("limit", "90 s"), ("ladder", "1,2,8,4")]);
+    let experiment = load(VALID, &options).unwrap();
+    assert_eq!(experiment.spec["parameters"]["mode"], "slow");
+    assert_eq!(experiment.spec["parameters"]["limit"], "90 s");
+    assert_eq!(experiment.spec["stages"]["ladder"]["timeout_s"], 90);
+    for (name, value, message) in [
+        ("requests", "many", "the parameter `requests` takes an integer, found the text `many`"),
+        ("requests", "0", "`requests` must be at least 1, found 0"),
+        ("mode", "slw", "did you mean `slow`?"),
+        ("request", "8", "did you mean `requests`?"),
+        ("limit", "5", "`5` is not a duration"),
+    ] {
+        let error = load(VALID, &set(&[(name, value)])).unwrap_err();
+        assert!(error.contains(message), "{error}");
+        assert!(error.contains(&format!("--> --set {name}={value}")), "{error}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_an_error_that_names_those_there_are() {
+    let options = Options { profile: Some("full".into()), ..Options::default() };
+    let error = load(VALID, &options).unwrap_err();
+    assert!(error.contains("no profile `full`") && error.contains("`smoke`"), "{error}");
+}
+
+#[test]
+fn ten_thousand_cells_cost_as_many_canonicalizations_as_there_are_distinct_settings() {
+    let text = "experiment: x\nseed: 1\naxes:\n  workload: [short, long]\n  rep: {from: 1, to: 5000}\nstages:\n  a: {kind: measure, over: [workload, rep], workload: \"${workload}\", requests: 3}\n";
+    let (registry, calls) = registry();
+    let experiment = load_text(text, Path::new("x.yaml"), &registry, &Options::default(), &NoFiles).unwrap();
+    assert_eq!(experiment.cell_count(), 10_000);
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    assert_eq!(experiment.stages[0].parameter_sets.len(), 2);
+}
+
+#[test]
+fn equal_parameters_are_one_set() {
+    let text = "experiment: x\nseed: 1\naxes:\n  c: {a: {n: 1}, b: {n: 1}, d: {n: 2}}\nstages:\n  s: {kind: prepare, over: [c], settings: {n: \"${c.n}\"}}\n";
+    let stage = &valid(text).stages[0];
+    let used: BTreeSet<u32> = stage.cells.iter().map(|c| c.parameters).collect();
+    assert_eq!((stage.cells.len(), stage.parameter_sets.len(), used.len()), (3, 2, 2));
+}
+
+#[test]
+fn a_list_gives_labels_with_fields_an_order() {
+    let text = "experiment: x\nseed: 1\naxes:\n  c: [serial: {n: 1}, batched: {n: 8}]\n  r: {from: 0.1, to: 0.5, step: 0.2}\nstages:\n  s: {kind: prepare, over: [c, r], settings: {n: \"${c.n}\"}}\n";
+    let experiment = valid(text);
+    let labels = |i: usize| experiment.axes[i].labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(labels(0), ["serial", "batched"]);
+    assert_eq!(labels(1), ["0.1", "0.3", "0.5"]);
+}
+
+#[test]
+fn aliases_stand_for_what_they_name() {
+    let text = "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: &s {n: 1}}\n  b: {kind: prepare, settings: *s}\n";
+    let experiment = valid(text);
+    assert_eq!(experiment.stages[0].parameter_sets, experiment.stages[1].parameter_sets);
+}
+
+#[test]
+fn aliases_cannot_blow_up() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for i in 1..12 {
+        let refs = vec![format!("*a{}", i - 1); 10].join(", ");
+        text.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+    }
+    let error = load(&text, &Options::default()).unwrap_err();
+    assert!(error.contains("aliases expanded"), "{error}");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let error = load(&format!("a: {}{}", "[".repeat(200), "]".repeat(200)), &Options::default()).unwrap_err();
+    assert!(error.contains("nesting is deeper than 64"), "{error}");
+    let block: String = (0..2000).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+    assert!(load(&block, &Options::default()).unwrap_err().contains("nesting is deeper than 64"));
+}
+
+#[test]
+fn the_canonical_form_has_parameters_put_in_and_axes_left() {
+    let spec = valid(VALID).spec;
+    assert_eq!(spec["title"], "What 16 requests show");
+    assert_eq!(spec["stages"]["ladder"]["settings"]["requests"], 16);
+    assert_eq!(spec["stages"]["ladder"]["settings"]["workload"], "${workload}");
+    assert_eq!(spec["stages"]["ladder"]["timeout_s"], 600);
+    assert_eq!(spec["stages"]["ladder"]["cells"], 37);
+    assert_eq!(spec["stages"]["ladder"]["excluded"][0]["reason"], "the context is too small");
+    assert_eq!(
+        spec["axes"]["configuration"]["labels"][0],
+        json!({"label": "batched", "fields": {"slots": 8}})
+    );
+    assert_eq!(spec["axes"]["concurrency"]["declared"], 4);
+    assert_eq!(spec["seed"], 164);
+}

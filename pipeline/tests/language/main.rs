@@ -1,0 +1,8 @@
+//! The experiment language from outside: what a text becomes, and what its mistakes read like.
+
+mod errors;
+mod expansion;
+mod kinds;
+mod library;
+mod properties;
+mod schema;

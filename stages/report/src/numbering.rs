@@ -1,0 +1,80 @@
+//! The numbers of tables and figures: in the order in which the templates show them, includes
+//! followed. A table that a summary mentions before it is shown keeps its number.
+
+use std::collections::BTreeSet;
+
+use crate::template::Template;
+
+/// What a template says that matters here.
+enum Mention<'t> {
+    /// `table("name")` or `figure("name")`.
+    Shows(&'t str),
+    /// `{% include "name" %}`.
+    Includes(&'t str),
+}
+
+/// Returns the names shown by the first template and what it includes, in order, each once.
+pub(crate) fn shown(templates: &[Template]) -> Vec<String> {
+    let mut names = Vec::new();
+    if let Some(first) = templates.first() {
+        walk(first, templates, &mut BTreeSet::new(), &mut names);
+    }
+    names
+}
+
+fn walk<'t>(
+    template: &'t Template,
+    all: &'t [Template],
+    open: &mut BTreeSet<&'t str>,
+    names: &mut Vec<String>,
+) {
+    if !open.insert(&template.name) {
+        return;
+    }
+    for mention in mentions(&template.text) {
+        match mention {
+            Mention::Shows(name) if names.iter().any(|n| n == name) => {}
+            Mention::Shows(name) => names.push(name.to_owned()),
+            Mention::Includes(name) => {
+                if let Some(included) = all.iter().find(|t| t.name == name) {
+                    walk(included, all, open, names);
+                }
+            }
+        }
+    }
+    open.remove(template.name.as_str());
+}
+
+fn mentions(text: &str) -> Vec<Mention<'_>> {
+    let ways: [(&str, fn(&str) -> Mention<'_>); 3] = [
+        ("table(\"", |name| Mention::Shows(name)),
+        ("figure(\"", |name| Mention::Shows(name)),
+        ("include \"", |name| Mention::Includes(name)),
+    ];
+    let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
+    for (opening, make) in ways {
+        for (at, _) in text.match_indices(opening) {
+            let rest = &text[at + opening.len()..];
+            if let Some((name, _)) = rest.split_once('"') {
+                found.push((at, make(name)));
+            }
+        }
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, mention)| mention).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_numbered_as_they_are_shown_whatever_is_mentioned_before() {
+        let template = |name: &str, text: &str| Template { name: name.to_owned(), text: text.to_owned() };
+        let templates = [
+            template("main", r#"{{ ref("b") }} {{ table("a") }} {% include "part" %} {{ figure("f") }}"#),
+            template("part", r#"{{ table("b") }} {{ table("a") }} {% include "main" %}"#),
+        ];
+        assert_eq!(shown(&templates), ["a", "b", "f"]);
+    }
+}
