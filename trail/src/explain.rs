@@ -5,6 +5,7 @@ use artifacts::Digest;
 use pipeline::cell::coordinates_text;
 use serde::Serialize;
 
+use crate::condition::Condition;
 use crate::document::{Document, Number};
 use crate::error::TrailError;
 use crate::evidence::{self, Evidence, GateFinding, LoadCell, Server};
@@ -128,8 +129,13 @@ fn descend(
     holder: &Holder,
     answer: &mut Answer,
 ) -> Result<(), TrailError> {
-    let (Some(output), Some(row)) = (number.output.as_deref(), number.row) else { return Ok(()) };
-    let spans = [Span { start: row, end: row + 1 }];
+    let Some(output) = number.output.as_deref() else { return Ok(()) };
+    let rows = match number.row {
+        Some(row) => vec![row],
+        None if number.source == "count" => counted(provenance, number, holder, output)?,
+        None => return Ok(()),
+    };
+    let spans = lineage::joined(rows.iter().map(|row| Span { start: *row, end: row + 1 }));
     let lineage = lineage::follow(provenance, holder, output, &spans)?;
     match &lineage {
         Some(lineage) => {
@@ -144,7 +150,7 @@ fn descend(
             output: output.to_owned(),
             artifact: holder.record.outputs[output].digest,
             spans: spans.to_vec(),
-            rows: 1,
+            rows: rows.len(),
         }),
         None => answer.meaning = format!("{}, {}", answer.meaning, inputs(holder)),
     }
@@ -161,6 +167,19 @@ fn descend(
     (answer.cells, answer.servers) = (cells, servers);
     (answer.stage_gates_passed, answer.stage_gates_not_passed) = (study_passed, study_not_passed);
     Ok(())
+}
+
+/// The rows that a count counted.
+fn counted(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    holder: &Holder,
+    output: &str,
+) -> Result<Vec<usize>, TrailError> {
+    let Some(artifact) = holder.record.outputs.get(output) else { return Ok(Vec::new()) };
+    let table = provenance.reader.table(&artifact.digest)?;
+    let condition = Condition::parse(number.row_key.as_deref().unwrap_or_default());
+    Ok(condition.rows(&table, Some(holder)))
 }
 
 /// What a table without lineage was made of: the cells that its stage read.
@@ -280,7 +299,11 @@ fn meaning(number: &Number) -> String {
         },
         "json" => format!("the value at `{column}` of a document"),
         "spec" => format!("what the experiment declares at `{column}`"),
-        "ledger" => "a line of the ledger of planned cells; the lock has every cell's status".to_owned(),
+        "ledger" => {
+            let (table, row) = (number.output.as_deref(), number.row_key.as_deref());
+            let place = format!("{} {}", table.unwrap_or_default(), row.unwrap_or_default());
+            format!("`{column}` of the ledger of planned cells ({}); the lock has every cell's status", place.trim())
+        }
         "trail" => "the trail digest: one hash over every cell of the study".to_owned(),
         "structure" => format!("a number the report gives its own parts: `{column}`"),
         "literal" => format!("written by hand in the template, with this reason: {column}"),

@@ -5,10 +5,13 @@
 //! the lock that the report belongs to; [`why`] explains one number; [`audit`] checks all.
 
 mod audit;
+mod check;
+mod condition;
 mod document;
 mod error;
 mod evidence;
 mod explain;
+mod ledger;
 mod lineage;
 mod provenance;
 mod query;
@@ -17,7 +20,8 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{Audit, Format, Problem, audit};
+pub use audit::{Audit, Problem, audit};
+pub use check::Format;
 pub use document::{Document, Number};
 pub use error::TrailError;
 pub use evidence::{GateFinding, LoadCell, Server};

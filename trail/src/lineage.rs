@@ -246,7 +246,7 @@ fn made_of(
 }
 
 /// Sorts spans and joins those that touch.
-fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
+pub(crate) fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
     let mut sorted: Vec<Span> = spans.into_iter().filter(|s| s.end > s.start).collect();
     sorted.sort();
     let mut out: Vec<Span> = Vec::new();

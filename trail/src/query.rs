@@ -63,14 +63,11 @@ pub fn find<'a>(document: &'a Document, query: &Query) -> Result<Found<'a>, Trai
 /// Whether a number is printed like this, with or without its unit, thousands' commas and the
 /// typographic minus sign.
 fn is_text(number: &Number, wanted: &str) -> bool {
-    let plain = |text: &str| text.trim().replace('\u{2212}', "-").replace(',', "");
+    let plain = |text: &str| text.replace('\u{2212}', "-").replace([',', ' '], "");
     let (printed, wanted) = (plain(&number.text), plain(wanted));
-    let bare = |text: &str| {
-        let digits = text.split(' ').next().unwrap_or(text);
-        digits.trim_end_matches('×').to_owned()
-    };
-    let with_unit = number.unit.as_ref().map(|unit| format!("{printed} {unit}"));
-    printed == wanted || bare(&printed) == wanted || with_unit.as_deref() == Some(&wanted)
+    let bare = plain(number.text.split(' ').next().unwrap_or_default());
+    let with_unit = number.unit.as_ref().map(|unit| plain(&format!("{printed}{unit}")));
+    printed == wanted || bare.trim_end_matches('×') == wanted || with_unit.as_deref() == Some(&wanted)
 }
 
 fn nothing(document: &Document, query: &Query) -> TrailError {
