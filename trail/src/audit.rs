@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use artifacts::Digest;
 use serde::Serialize;
@@ -106,6 +109,28 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
         let then = seal.trace.map_or_else(|| "none".to_owned(), |t| t.short());
         audit
             .complain(format!("the trace is {}, the lock has {then}: it was edited", document.trace.short()));
+    }
+}
+
+/// Checks the other files of the report, its figures, against the lock.
+fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
+    // A record that cannot be read is told with all the others.
+    let Ok(record) = provenance.reader.record(record) else { return };
+    let folder = document.path.parent().unwrap_or(Path::new(""));
+    for (name, artifact) in &record.outputs {
+        let path = match name.as_str() {
+            "report" | "trace" => continue,
+            "html" => document.path.with_extension("html"),
+            other => folder.join(other),
+        };
+        match fs::read(&path) {
+            Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
+            Ok(_) => audit.complain(format!("{name} was edited: the lock has {}", artifact.digest.short())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                audit.complain(format!("{name} is not there beside the report"));
+            }
+            Err(e) => audit.complain(format!("{}: {e}", path.display())),
+        }
     }
 }
 

@@ -140,7 +140,10 @@ fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar
         None => {
             for cell in provenance.cells(stage).map_err(text)? {
                 let found = cell.record.outputs.get(output).map(|a| a.digest);
-                parts.push((found.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?, Some(cell)));
+                parts.push((
+                    found.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?,
+                    Some(cell),
+                ));
             }
         }
     }

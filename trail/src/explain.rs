@@ -302,7 +302,10 @@ fn meaning(number: &Number) -> String {
         "ledger" => {
             let (table, row) = (number.output.as_deref(), number.row_key.as_deref());
             let place = format!("{} {}", table.unwrap_or_default(), row.unwrap_or_default());
-            format!("`{column}` of the ledger of planned cells ({}); the lock has every cell's status", place.trim())
+            format!(
+                "`{column}` of the ledger of planned cells ({}); the lock has every cell's status",
+                place.trim()
+            )
         }
         "trail" => "the trail digest: one hash over every cell of the study".to_owned(),
         "structure" => format!("a number the report gives its own parts: `{column}`"),

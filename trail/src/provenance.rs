@@ -84,7 +84,13 @@ impl<'store> Provenance<'store> {
         let none = Self { file: None, lock: Lock::default(), seal: None, doubts, reader };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
-            return Self { file: Some(path), lock, seal: Some(seal), ..none };
+            let mut found = Self { file: Some(path), lock, ..none };
+            if seal.report_intact && seal.trace_intact {
+                // What is wrong with other locks does not touch this report.
+                found.doubts.clear();
+            }
+            found.seal = Some(seal);
+            return found;
         }
         let named = document.numbers.iter().find_map(|n| Some((n.stage.clone()?, n.artifact?)));
         let Some((stage, artifact)) = named else { return none };
