@@ -110,6 +110,7 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
         audit
             .complain(format!("the trace is {}, the lock has {then}: it was edited", document.trace.short()));
     }
+    beside(document, provenance, &seal.record, audit);
 }
 
 /// Checks the other files of the report, its figures, against the lock.
@@ -194,7 +195,7 @@ impl fmt::Display for Audit {
         for problem in &self.problems {
             match (&problem.place, &problem.text) {
                 (Some(place), Some(text)) => {
-                    writeln!(f, "{}:{place}: `{text}`: {}", self.report, problem.what)?
+                    writeln!(f, "{}:{place}: `{text}`: {}", self.report, problem.what)?;
                 }
                 _ => writeln!(f, "{}", problem.what)?,
             }

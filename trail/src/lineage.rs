@@ -159,7 +159,7 @@ fn follow_to(
         sources.push(if depth == 0 {
             Source::Lost { source, reason: "the lineage goes in a circle".to_owned() }
         } else {
-            step(provenance, holder, source, from, depth - 1)?
+            step(provenance, holder, &source, from, depth - 1)?
         });
     }
     Ok(Some(TableRows {
@@ -176,13 +176,13 @@ fn follow_to(
 fn step(
     provenance: &Provenance<'_>,
     holder: &Holder,
-    source: String,
+    source: &str,
     spans: Vec<Span>,
     depth: usize,
 ) -> Result<Source, TrailError> {
-    let lost = |reason: &str| Source::Lost { source: source.clone(), reason: reason.to_owned() };
+    let lost = |reason: &str| Source::Lost { source: source.to_owned(), reason: reason.to_owned() };
     let Ok(artifact) = source.parse::<Digest>() else {
-        let table = follow_to(provenance, holder, &source, &spans, depth)?;
+        let table = follow_to(provenance, holder, source, &spans, depth)?;
         return Ok(table.map_or_else(|| lost("the stage has no such table with a lineage"), Source::Table));
     };
     let inputs = holder.record.recipe.inputs.iter();
