@@ -5,6 +5,7 @@ mod args;
 mod cells;
 mod commands;
 mod exit;
+mod locks;
 mod progress;
 mod project;
 mod registry;

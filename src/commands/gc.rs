@@ -1,18 +1,14 @@
 //! `gc`: mark from the locks, sweep the rest.
 
-use std::path::{Path, PathBuf};
-
 use artifacts::{Digest, GcMode, GcOptions};
 use pipeline::lock::Lock;
 use serde_json::json;
 
 use crate::args::{GcArgs, Global};
 use crate::exit::Stop;
+use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::terminal::{bytes, say};
-
-/// Folders that hold no locks and are not searched.
-const NOT_SEARCHED: [&str; 4] = [".git", ".benchtrail", "target", "node_modules"];
 
 pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     let project = Project::of(None, global.store.as_deref())?;
@@ -49,30 +45,6 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     say(&line(if arguments.dry_run { "would be removed" } else { "removed" }, &report.removed));
     for digest in &report.missing {
         say(&format!("missing: {digest}; `benchtrail fsck` says what needs it"));
-    }
-    Ok(())
-}
-
-/// Collects the locks of this program below a folder.
-fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
-    let mut entries =
-        std::fs::read_dir(folder).map_err(fault)?.collect::<Result<Vec<_>, _>>().map_err(fault)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        let kind = entry.file_type().map_err(fault)?;
-        if kind.is_dir() {
-            if !NOT_SEARCHED.iter().any(|name| entry.file_name() == *name) {
-                find_locks(&path, found)?;
-            }
-        } else if path.extension().is_some_and(|e| e == "lock") {
-            let bytes =
-                std::fs::read(&path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
-            if bytes.starts_with(b"benchtrail lock ") {
-                found.push(path);
-            }
-        }
     }
     Ok(())
 }

@@ -193,7 +193,7 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     say("try next:");
     match reports.first().and_then(|r| first_number(r).map(|n| (r, n))) {
         Some((report, (line, number))) => {
-            say(&format!("  benchtrail why {}:{line} {number}", shown(report)));
+            say(&format!("  benchtrail why {}:{line} '{number}'", shown(report)));
         }
         None => say(&format!("  benchtrail status {file}{profile}")),
     }

@@ -1,6 +1,128 @@
-//! `why`
+//! `why`: from a number of a report down to the raw request rows.
+
+use std::path::Path;
+
+use artifacts::Store;
+use serde_json::json;
+use trail::{Document, Found, Number, Provenance, Query, TrailError};
+
 use crate::args::{Global, WhyArgs};
+use crate::commands::run::trace_file;
 use crate::exit::Stop;
-pub(super) fn why(_a: &WhyArgs, _g: &Global) -> Result<(), Stop> {
-    Err(Stop::failed("not wired"))
+use crate::locks::find_locks;
+use crate::project::{Project, shown};
+use crate::terminal::{columns, say};
+
+pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
+    let mut query = Query::parse(&arguments.report, arguments.number.as_deref());
+    let whole = Path::new(&arguments.report);
+    if whole.is_file() {
+        // The file's own name ends like a place.
+        query = Query { report: whole.to_owned(), text: query.text, ..Query::default() };
+    }
+    let document = open_document(&query.report)?;
+    if query.line.is_none() && query.text.is_none() {
+        return Err(Stop::usage("which number? Name a line or the number's text")
+            .hint(format!("benchtrail why {}:LINE, or benchtrail why {0} NUMBER", shown(&query.report))));
+    }
+    let (number, places) = match trail::find(&document, &query)? {
+        Found::One(number, places) => (number, places),
+        Found::Several(numbers) => {
+            list(&document, &numbers, global);
+            return Ok(());
+        }
+    };
+    let (project, store) = open_store(&query.report, global)?;
+    let provenance = provenance(&project, &store, &document)?;
+    let mut answer = trail::why(&document, &provenance, number, &places)?;
+    answer.report = shown(&document.path);
+    answer.lock = provenance.file.as_deref().map(shown);
+    if global.json {
+        say(&serde_json::to_string_pretty(&answer).map_err(Stop::failed)?);
+    } else {
+        say(answer.to_string().trim_end());
+    }
+    Ok(())
+}
+
+/// Reads the report and the trace beside it.
+///
+/// # Errors
+/// If one of them is not there or not readable.
+pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
+    Ok(Document::open(report, &trace_file(report))?)
+}
+
+/// Opens the store of the project that a report lies in.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn open_store(report: &Path, global: &Global) -> Result<(Project, Store), Stop> {
+    let project = Project::of(Some(report), global.store.as_deref())?;
+    let store = project.open_existing()?;
+    Ok((project, store))
+}
+
+/// Finds the lock that a report belongs to.
+///
+/// # Errors
+/// If the project's folder cannot be read.
+pub(super) fn provenance<'store>(
+    project: &Project,
+    store: &'store Store,
+    document: &Document,
+) -> Result<Provenance<'store>, Stop> {
+    let mut locks = Vec::new();
+    find_locks(&project.root, &mut locks)?;
+    Ok(Provenance::choose(store, &locks, document))
+}
+
+/// Several numbers match: shows each with its place, for the next question.
+fn list(document: &Document, numbers: &[&Number], global: &Global) {
+    if global.json {
+        say(&json!({ "report": shown(&document.path), "several": numbers }).to_string());
+        return;
+    }
+    let file = shown(&document.path);
+    let row = |n: &&Number| {
+        let source = match (&n.stage, &n.output) {
+            (Some(stage), Some(output)) => format!("{stage}.{output}"),
+            _ => n.source.clone(),
+        };
+        let cell = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![format!("{file}:{}", n.place()), n.text.clone(), source, cell(&n.row_key), cell(&n.column)]
+    };
+    let rows: Vec<Vec<String>> = numbers.iter().take(40).map(row).collect();
+    say(&columns(&["place", "number", "from", "row", "column"], &rows, &[1]));
+    if numbers.len() > rows.len() {
+        say(&format!("… and {} more; name a line too", numbers.len() - rows.len()));
+    }
+    if let Some(first) = numbers.first() {
+        say(&format!(
+            "{} numbers match; ask for one: benchtrail why {file}:{}",
+            numbers.len(),
+            first.place()
+        ));
+    }
+}
+
+impl From<TrailError> for Stop {
+    fn from(error: TrailError) -> Self {
+        match error {
+            TrailError::NoReport(_) => {
+                Self::nothing(error).hint("`benchtrail run EXPERIMENT` renders a report and says where it is")
+            }
+            TrailError::NoTrace(_) => Self::nothing(error).hint(
+                "a report is told with the trace that `benchtrail run` writes beside it; move both together",
+            ),
+            TrailError::NoNumber { ref hint, .. } => {
+                let hint = hint.clone();
+                Self::nothing(error).hint(hint)
+            }
+            TrailError::Io(..) => Self::machine(error),
+            TrailError::Trace(..) => Self::failed(error).hint("`benchtrail run EXPERIMENT` writes it again"),
+            TrailError::Store(error) => error.into(),
+            TrailError::Artifact(..) => Self::damaged(error),
+        }
+    }
 }

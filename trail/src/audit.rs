@@ -1,0 +1,215 @@
+//! Every number of a report read again from its artifacts, every digest computed again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use artifacts::Digest;
+use serde::Serialize;
+
+use crate::check::{Format, check, text};
+use crate::document::Document;
+use crate::provenance::{Holder, Provenance};
+
+/// Something that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The place in the report, `LINE:COLUMN`.
+    pub place: Option<String>,
+    /// The number's text.
+    pub text: Option<String>,
+    /// What does not hold.
+    pub what: String,
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Audit {
+    /// The report's file.
+    pub report: String,
+    /// The lock.
+    pub lock: Option<String>,
+    /// How many numbers the trace has.
+    pub numbers: usize,
+    /// How many come from an artifact, the lock or the experiment; the others are the report's
+    /// own numbering and declared literals.
+    pub traced: usize,
+    /// How many hold: at their place, equal to what the artifact has, rendered to the same text.
+    pub verified: usize,
+    /// How many numbers there are of each source.
+    pub sources: BTreeMap<String, usize>,
+    /// How many artifacts and records were hashed again.
+    pub artifacts: usize,
+    /// Everything that does not hold.
+    pub problems: Vec<Problem>,
+}
+
+impl Audit {
+    /// Returns whether everything holds.
+    pub fn holds(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn complain(&mut self, what: impl Into<String>) {
+        self.problems.push(Problem { place: None, text: None, what: what.into() });
+    }
+}
+
+/// Checks a report: its bytes and its trace's against the lock, every number against its
+/// artifact, every artifact and record of the lock against its digest. `format` renders a
+/// value as the report does.
+pub fn audit(document: &Document, provenance: &Provenance<'_>, format: Format<'_>) -> Audit {
+    let mut audit = Audit {
+        report: document.path.display().to_string(),
+        lock: provenance.file.as_ref().map(|f| f.display().to_string()),
+        numbers: document.numbers.len(),
+        ..Audit::default()
+    };
+    seal(document, provenance, &mut audit);
+    let lines: Vec<&str> = document.markdown.split('\n').collect();
+    for number in &document.numbers {
+        *audit.sources.entry(number.source.clone()).or_default() += 1;
+        if !matches!(number.source.as_str(), "structure" | "literal") {
+            audit.traced += 1;
+        }
+        match check(provenance, &lines, number, format) {
+            Ok(()) => audit.verified += 1,
+            Err(what) => {
+                let (place, text) = (Some(number.place()), Some(number.text.clone()));
+                audit.problems.push(Problem { place, text, what });
+            }
+        }
+    }
+    hash_all(document, provenance, &mut audit);
+    audit
+}
+
+fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+    for doubt in &provenance.doubts {
+        audit.complain(doubt);
+    }
+    let Some(seal) = &provenance.seal else {
+        audit.complain(format!(
+            "no lock of this project has the report {} or its trace {} as an output",
+            document.report.short(),
+            document.trace.short()
+        ));
+        return;
+    };
+    if !seal.report_intact {
+        let (now, then) = (document.report.short(), seal.report.short());
+        let rendered = provenance.reader.bytes(&seal.report).ok();
+        let lines =
+            rendered.map(|r| edited(&document.markdown, &String::from_utf8_lossy(&r))).unwrap_or_default();
+        audit.complain(format!("the report is {now}, the lock has {then}: it was edited{lines}"));
+    }
+    if !seal.trace_intact {
+        let then = seal.trace.map_or_else(|| "none".to_owned(), |t| t.short());
+        audit
+            .complain(format!("the trace is {}, the lock has {then}: it was edited", document.trace.short()));
+    }
+    beside(document, provenance, &seal.record, audit);
+}
+
+/// Checks the other files of the report, its figures, against the lock.
+fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
+    // A record that cannot be read is told with all the others.
+    let Ok(record) = provenance.reader.record(record) else { return };
+    let folder = document.path.parent().unwrap_or(Path::new(""));
+    for (name, artifact) in &record.outputs {
+        let path = match name.as_str() {
+            "report" | "trace" => continue,
+            "html" => document.path.with_extension("html"),
+            other => folder.join(other),
+        };
+        match fs::read(&path) {
+            Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
+            Ok(_) => audit.complain(format!("{name} was edited: the lock has {}", artifact.digest.short())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                audit.complain(format!("{name} is not there beside the report"));
+            }
+            Err(e) => audit.complain(format!("{}: {e}", path.display())),
+        }
+    }
+}
+
+/// Says which lines of the report are not those rendered.
+fn edited(now: &str, then: &str) -> String {
+    let (now, then): (Vec<&str>, Vec<&str>) = (now.lines().collect(), then.lines().collect());
+    if now.len() != then.len() {
+        return format!(" (it has {} lines, {} were rendered)", now.len(), then.len());
+    }
+    let differ: Vec<String> = now
+        .iter()
+        .zip(&then)
+        .enumerate()
+        .filter(|(_, (a, b))| a != b)
+        .map(|(i, _)| (i + 1).to_string())
+        .collect();
+    match differ.len() {
+        0 => String::new(),
+        1 => format!(" in line {}", differ[0]),
+        n if n > 10 => format!(" in {n} lines, the first of them {}", differ[0]),
+        _ => format!(" in lines {}", differ.join(", ")),
+    }
+}
+
+/// Hashes every record of the lock, and every artifact those name.
+fn hash_all(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+    let mut artifacts: BTreeMap<Digest, String> = BTreeMap::new();
+    for number in &document.numbers {
+        if let Some(artifact) = number.artifact {
+            artifacts.insert(artifact, format!("the artifact of {}", number.place()));
+        }
+    }
+    let records: BTreeSet<Digest> = provenance.lock.records().collect();
+    audit.artifacts += records.len();
+    for digest in records {
+        match provenance.reader.record(&digest) {
+            Ok(record) => {
+                let cell = Holder { digest, record: record.clone() }.cell();
+                let inputs =
+                    record.recipe.inputs.iter().flat_map(|i| &i.cells).flat_map(|c| c.outputs.values());
+                for input in inputs {
+                    artifacts.entry(*input).or_insert_with(|| format!("an input of {cell}"));
+                }
+                for artifact in record.artifacts() {
+                    artifacts.insert(artifact, format!("an output of {cell}"));
+                }
+            }
+            Err(error) => audit.complain(format!("a record of the lock: {}", text(error))),
+        }
+    }
+    audit.artifacts += artifacts.len();
+    for (digest, what) in artifacts {
+        if let Err(error) = provenance.reader.check(&digest) {
+            audit.complain(format!("{what}: {}", text(error)));
+        }
+    }
+}
+
+impl fmt::Display for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            match (&problem.place, &problem.text) {
+                (Some(place), Some(text)) => {
+                    writeln!(f, "{}:{place}: `{text}`: {}", self.report, problem.what)?;
+                }
+                _ => writeln!(f, "{}", problem.what)?,
+            }
+        }
+        let numbers = self.numbers;
+        let s = if numbers == 1 { "" } else { "s" };
+        writeln!(f, "{numbers} number{s}, {} traced, {} verified", self.traced, self.verified)?;
+        let sources: Vec<String> = self.sources.iter().map(|(source, n)| format!("{n} {source}")).collect();
+        writeln!(f, "sources: {}", sources.join(", "))?;
+        write!(f, "{} artifacts and records hashed", self.artifacts)?;
+        match self.problems.len() {
+            0 => write!(f, "; everything holds"),
+            1 => write!(f, "; 1 thing does not hold"),
+            n => write!(f, "; {n} things do not hold"),
+        }
+    }
+}

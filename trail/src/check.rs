@@ -1,0 +1,256 @@
+//! One number of a report read again: at its place, from its artifact, rendered as it was.
+
+use artifacts::{Digest, Scalar};
+use pipeline::Json;
+
+use crate::condition::Condition;
+use crate::document::Number;
+use crate::error::TrailError;
+use crate::explain::is_in;
+use crate::ledger;
+use crate::provenance::{Holder, Provenance};
+
+/// Renders a value: value, unit, format.
+pub type Format<'a> = &'a dyn Fn(&Scalar, Option<&str>, &str) -> Result<String, String>;
+
+/// Checks one number; says what does not hold.
+pub(crate) fn check(
+    provenance: &Provenance<'_>,
+    lines: &[&str],
+    number: &Number,
+    format: Format<'_>,
+) -> Result<(), String> {
+    let line = number.line.checked_sub(1).and_then(|i| lines.get(i)).copied().unwrap_or_default();
+    if !is_in(line, number) {
+        let length = number.column_end.saturating_sub(number.column_start);
+        let there: String = line.chars().skip(number.column_start.saturating_sub(1)).take(length).collect();
+        return Err(format!("the report has `{there}` there"));
+    }
+    let unit = number.unit.as_deref();
+    match number.source.as_str() {
+        "table" if number.row.is_none() => heading(provenance, number),
+        "table" => {
+            let value = table_value(provenance, number)?;
+            same_value(number, &value)?;
+            same_text(number, &value, unit, format)
+        }
+        "count" => match recount(provenance, number)? {
+            Some(count) => {
+                same_value(number, &count)?;
+                same_text(number, &count, unit, format)
+            }
+            None => rendered(number, format),
+        },
+        "json" => json_value(provenance, number, format),
+        "trail" => {
+            let trail = provenance.lock.trail().to_string();
+            let told = number.value.as_deref() == Some(&trail) && number.text == trail;
+            if told || !provenance.is_known() {
+                Ok(())
+            } else {
+                Err(format!("the lock's trail digest is {trail}"))
+            }
+        }
+        "ledger" => match ledger::value(&provenance.lock, number) {
+            Some(value) if provenance.is_known() => {
+                same_value(number, &value)?;
+                same_text(number, &value, unit, format)
+            }
+            _ => rendered(number, format),
+        },
+        "spec" | "structure" | "literal" => rendered(number, format),
+        other => Err(format!("the trace names an unknown source `{other}`")),
+    }
+}
+
+/// Renders the trace's own value again, where no artifact has it.
+fn rendered(number: &Number, format: Format<'_>) -> Result<(), String> {
+    let Some(value) = &number.value else { return Ok(()) };
+    if value == &number.text || matches!(number.source.as_str(), "literal" | "structure") {
+        return Ok(());
+    }
+    if let Ok(Json::Array(items)) = serde_json::from_str(value) {
+        return list(number, &items, format);
+    }
+    let whole = value.parse::<i64>().map(Scalar::Int).ok();
+    let value = whole.or_else(|| value.parse::<f64>().ok().map(Scalar::Float));
+    let value = value.unwrap_or_else(|| match number.value.as_deref() {
+        Some("true") => Scalar::Bool(true),
+        Some("false") => Scalar::Bool(false),
+        text => Scalar::Text(text.unwrap_or_default().to_owned()),
+    });
+    same_text(number, &value, number.unit.as_deref(), format)
+}
+
+fn artifact(number: &Number) -> Result<(Digest, &str), String> {
+    let artifact = number.artifact.ok_or("the trace names no artifact")?;
+    let column = number.column.as_deref().ok_or("the trace names no column")?;
+    Ok((artifact, column))
+}
+
+/// The cell that a number's artifact is an output of, if the lock is known.
+fn holder(provenance: &Provenance<'_>, number: &Number, artifact: &Digest) -> Result<Option<Holder>, String> {
+    if !provenance.is_known() {
+        return Ok(None);
+    }
+    let stage = number.stage.as_deref().unwrap_or_default();
+    let holder = provenance.holder(stage, artifact).map_err(text)?;
+    let output = number.output.as_deref().unwrap_or_default();
+    match holder {
+        Some(holder) if holder.record.outputs.get(output).is_some_and(|a| a.digest == *artifact) => {
+            Ok(Some(holder))
+        }
+        _ => Err(format!("the lock has no output {stage}.{output} with the digest {}", artifact.short())),
+    }
+}
+
+fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, String> {
+    let (artifact, column) = artifact(number)?;
+    let holder = holder(provenance, number, &artifact)?;
+    let row = number.row.ok_or("the trace names no row")?;
+    let table = provenance.reader.table(&artifact).map_err(text)?;
+    if row >= table.rows() {
+        return Err(format!("{} has {} rows, none is row {row}", artifact.short(), table.rows()));
+    }
+    // Coordinates of the cell stand beside the columns of its tables.
+    let label = holder.filter(|_| !table.has(column)).and_then(|h| h.record.coordinates.get(column).cloned());
+    match label {
+        Some(label) => Ok(label),
+        None => table.value(column, row).map_err(|e| format!("{}: {e}", artifact.short())),
+    }
+}
+
+fn heading(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
+    let (artifact, column) = artifact(number)?;
+    let table = provenance.reader.table(&artifact).map_err(text)?;
+    if !table.has(column) {
+        return Err(format!("{} has no column `{column}`", artifact.short()));
+    }
+    Ok(())
+}
+
+/// Counts the rows that meet a condition; `None` if they are not those of an artifact.
+fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar>, String> {
+    let output = number.output.as_deref().unwrap_or_default();
+    let condition = Condition::parse(number.row_key.as_deref().unwrap_or_default());
+    let Some(stage) = &number.stage else { return Ok(ledger::count(&provenance.lock, output, &condition)) };
+    let mut parts: Vec<(Digest, Option<Holder>)> = Vec::new();
+    match number.artifact {
+        Some(artifact) => parts.push((artifact, holder(provenance, number, &artifact)?)),
+        None => {
+            for cell in provenance.cells(stage).map_err(text)? {
+                let found = cell.record.outputs.get(output).map(|a| a.digest);
+                parts.push((
+                    found.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?,
+                    Some(cell),
+                ));
+            }
+        }
+    }
+    let mut count = 0;
+    for (artifact, holder) in &parts {
+        let table = provenance.reader.table(artifact).map_err(text)?;
+        count += condition.rows(&table, holder.as_ref()).len();
+    }
+    Ok(i64::try_from(count).ok().map(Scalar::Int))
+}
+
+fn same_value(number: &Number, value: &Scalar) -> Result<(), String> {
+    let holds = match (value, &number.value) {
+        (Scalar::Null, written) => written.is_none(),
+        (_, None) => false,
+        (value, Some(written)) => value.to_string() == *written,
+    };
+    let (written, place) = (number.value.as_deref().unwrap_or("null"), place(number));
+    if holds { Ok(()) } else { Err(format!("the trace has {written}, {place} has {value}")) }
+}
+
+fn same_text(number: &Number, value: &Scalar, unit: Option<&str>, format: Format<'_>) -> Result<(), String> {
+    // The word for null is the template's and not in the trace.
+    if *value == Scalar::Null {
+        return Ok(());
+    }
+    is_text(number, &format(value, unit, &number.format)?)
+}
+
+fn is_text(number: &Number, rendered: &str) -> Result<(), String> {
+    // In a table of the report a bar is written with a backslash.
+    if number.text == rendered || number.text.replace("\\|", "|") == rendered {
+        return Ok(());
+    }
+    Err(format!("the value of {} renders as `{rendered}`", place(number)))
+}
+
+fn place(number: &Number) -> String {
+    let (stage, output) = (number.stage.as_deref().unwrap_or_default(), number.output.as_deref());
+    let row = number.row.map(|row| format!(" row {row}")).unwrap_or_default();
+    match output {
+        Some(output) => format!("{stage}.{output}{row} {}", number.column.as_deref().unwrap_or_default()),
+        None => "the trace".to_owned(),
+    }
+}
+
+fn json_value(provenance: &Provenance<'_>, number: &Number, format: Format<'_>) -> Result<(), String> {
+    let (artifact, path) = artifact(number)?;
+    holder(provenance, number, &artifact)?;
+    let json = provenance.reader.json(&artifact).map_err(text)?;
+    let value = at_path(&json, path).ok_or_else(|| format!("{} has no `{path}`", artifact.short()))?;
+    if let Json::Array(items) = value {
+        if number.value.as_deref() != Some(&value.to_string()) {
+            return Err(format!(
+                "the trace has {}, {} has {value}",
+                number.value.as_deref().unwrap_or("null"),
+                place(number)
+            ));
+        }
+        return list(number, items, format);
+    }
+    let value = scalar(value).ok_or_else(|| format!("`{path}` is an object"))?;
+    same_value(number, &value)?;
+    same_text(number, &value, None, format)
+}
+
+fn list(number: &Number, items: &[Json], format: Format<'_>) -> Result<(), String> {
+    let mut texts = Vec::new();
+    for item in items {
+        match scalar(item) {
+            Some(Scalar::Null) => return Ok(()),
+            Some(value) => texts.push(format(&value, None, &number.format)?),
+            None => return Err("a list of lists or objects".to_owned()),
+        }
+    }
+    is_text(number, &texts.join(", "))
+}
+
+/// Returns the value at keys and indices joined by full stops; a key may hold full stops.
+fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
+    if path.is_empty() {
+        return Some(json);
+    }
+    path.match_indices('.').map(|(i, _)| i).chain([path.len()]).find_map(|end| {
+        let child = match json {
+            Json::Object(map) => map.get(&path[..end]),
+            Json::Array(items) => path[..end].parse::<usize>().ok().and_then(|i| items.get(i)),
+            _ => None,
+        };
+        at_path(child?, path.get(end + 1..).unwrap_or(""))
+    })
+}
+
+fn scalar(json: &Json) -> Option<Scalar> {
+    Some(match json {
+        Json::Null => Scalar::Null,
+        Json::Bool(value) => Scalar::Bool(*value),
+        Json::Number(value) => match value.as_i64() {
+            Some(int) => Scalar::Int(int),
+            None => Scalar::Float(value.as_f64()?),
+        },
+        Json::String(text) => Scalar::Text(text.clone()),
+        Json::Array(_) | Json::Object(_) => return None,
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
+pub(crate) fn text(error: TrailError) -> String {
+    error.to_string()
+}

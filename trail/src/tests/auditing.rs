@@ -1,0 +1,147 @@
+use std::fs;
+
+use super::study::{REPORT, Study};
+use crate::Audit;
+
+fn said(audit: &Audit, what: &str) -> bool {
+    audit.to_string().contains(what)
+}
+
+#[test]
+fn an_untouched_report_holds() {
+    let audit = Study::new().audit();
+    assert_eq!(audit.problems, []);
+    assert_eq!((audit.numbers, audit.traced, audit.verified), (5, 5, 5));
+    // Seven cells: each has a record, and twelve outputs together.
+    assert_eq!(audit.artifacts, 7 + 12);
+    assert!(said(&audit, "5 numbers, 5 traced, 5 verified"), "{audit}");
+}
+
+#[test]
+fn a_changed_byte_of_the_table_behind_a_number_is_found() {
+    let study = Study::new();
+    study.damage("results.cells");
+    let audit = study.audit();
+    assert_eq!(audit.verified, 2, "{audit}");
+    assert!(said(&audit, "`10.5`"), "{audit}");
+    assert!(said(&audit, "an output of results: "), "{audit}");
+}
+
+#[test]
+fn a_changed_byte_of_raw_rows_is_found_although_every_number_verifies() {
+    let study = Study::new();
+    study.damage("ladder[configuration=batched,rep=2].requests");
+    let audit = study.audit();
+    assert_eq!((audit.verified, audit.problems.len()), (5, 1), "{audit}");
+    assert!(said(&audit, "an output of ladder[configuration=batched,rep=2]: "), "{audit}");
+}
+
+#[test]
+fn a_missing_raw_artifact_is_found() {
+    let study = Study::new();
+    let lost = study.outputs["ladder[configuration=batched,rep=1].requests"];
+    fs::remove_file(study.store.path(&lost)).unwrap();
+    let audit = study.audit();
+    assert_eq!(audit.problems.len(), 1, "{audit}");
+    assert!(said(&audit, "an output of ladder[configuration=batched,rep=1]: "), "{audit}");
+}
+
+#[test]
+fn a_changed_or_missing_figure_is_found() {
+    let study = Study::new();
+    fs::write(study.folder.path().join("curve.svg"), "<svg><!-- better --></svg>").unwrap();
+    assert!(said(&study.audit(), "curve.svg was edited"));
+    fs::remove_file(study.folder.path().join("curve.svg")).unwrap();
+    assert!(said(&study.audit(), "curve.svg is not there"));
+}
+
+#[test]
+fn a_broken_lock_of_another_study_does_not_matter() {
+    let study = Study::new();
+    let other = study.folder.path().join("other.lock");
+    fs::write(&other, "benchtrail lock 1\n<<<<<<< ours\n").unwrap();
+    let document = study.document();
+    let provenance = crate::Provenance::choose(&study.store, &[other, study.lock.clone()], &document);
+    assert_eq!(provenance.doubts, Vec::<String>::new());
+    assert_eq!(provenance.file, Some(study.lock));
+}
+
+#[test]
+fn a_changed_value_of_the_trace_is_found() {
+    let study = Study::new();
+    study.change_trace(0, |_| "15.51".to_owned(), "value");
+    let audit = study.audit();
+    assert_eq!(audit.verified, 4);
+    assert!(said(
+        &audit,
+        "report.md:3:13: `15.5`: the trace has 15.51, results.ladder row 0 throughput_mean has 15.5"
+    ));
+    assert!(said(&audit, "the trace is b3:"), "{audit}");
+}
+
+#[test]
+fn a_trace_that_points_to_another_artifact_is_found() {
+    let study = Study::new();
+    let other = study.outputs["ladder[configuration=batched,rep=1].requests"];
+    study.change_trace(3, |_| other.to_string(), "artifact");
+    assert!(said(&study.audit(), "the lock has no output results.cells with the digest"));
+}
+
+#[test]
+fn a_number_changed_in_report_and_trace_alike_is_found() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("10.5", "11.5")).unwrap();
+    study.change_trace(3, |_| "11.5".to_owned(), "text");
+    let audit = study.audit();
+    assert!(said(&audit, "`11.5`: the value of results.cells row 0 throughput renders as `10.5`"), "{audit}");
+    assert!(said(&audit, "no lock of this project has the report"), "{audit}");
+}
+
+#[test]
+fn a_changed_number_of_the_report_is_found_with_its_place_and_line() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("15.5", "25.5")).unwrap();
+    let audit = study.audit();
+    assert_eq!(audit.verified, 4);
+    assert!(said(&audit, "report.md:3:13: `15.5`: the report has `25.5` there"), "{audit}");
+    assert!(said(&audit, "it was edited in line 3"), "{audit}");
+}
+
+#[test]
+fn a_changed_word_of_the_report_is_found_although_every_number_verifies() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("# Study", "# Proof")).unwrap();
+    let audit = study.audit();
+    assert_eq!((audit.verified, audit.problems.len()), (5, 1), "{audit}");
+    assert!(said(&audit, "it was edited in line 1"), "{audit}");
+}
+
+#[test]
+fn a_wrong_count_is_found() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("of 2 cells", "of 3 cells")).unwrap();
+    for column in ["text", "value"] {
+        study.change_trace(1, |_| "3".to_owned(), column);
+    }
+    assert!(said(&study.audit(), "`3`: the trace has 3, results.cells count has 2"));
+}
+
+#[test]
+fn an_edited_lock_is_found() {
+    let study = Study::new();
+    let text = fs::read_to_string(&study.lock).unwrap();
+    let at = text.find("ok configuration=batched,rep=1").unwrap();
+    fs::write(&study.lock, format!("{}{}", &text[..at], text[at..].replacen("rep=1", "rep=9", 1))).unwrap();
+    let audit = study.audit();
+    assert!(said(&audit, "a lock cannot be used"), "{audit}");
+    assert!(said(&audit, "no lock of this project has the report"), "{audit}");
+}
+
+#[test]
+fn a_lock_of_another_report_is_not_taken() {
+    let study = Study::new();
+    let text = fs::read_to_string(&study.lock).unwrap();
+    let (kept, _) = text.split_once("stage \"report\"").unwrap();
+    fs::write(&study.lock, kept).unwrap();
+    assert!(said(&study.audit(), "no lock of this project has the report"));
+}
