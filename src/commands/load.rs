@@ -55,7 +55,10 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         say(&table_of(arguments.seed, &target, &spec, &result, &summary, &slo));
     }
     match &result.ending {
-        Ending::Stopped(..) => return Err(Stop::interrupted()),
+        Ending::Stopped(_, reason) => {
+            complain(&format!("{reason}: the result holds what had ended until then"));
+            return Err(Stop::interrupted());
+        }
         Ending::Hung => {
             let reason = format!("no byte on any stream for {}: the run was ended as hung", spec.heartbeat);
             return Err(

@@ -198,6 +198,7 @@ fn a_stopped_run_keeps_what_it_has() {
     let shown = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(130), "{shown}");
     assert!(shown.contains("Requests never sent") && shown.contains("TTFT"), "{shown}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result holds"));
     assert!((4..100_000).contains(&table(folder.path(), "requests").rows()));
 }
 
