@@ -84,6 +84,7 @@ fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
                 .hint("say `requests` instead"),
             ),
         },
+        (None, None) if settings.arrival.room().is_some() => settings.requests = settings.arrival.room(),
         (None, None) => problems
             .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
         (Some(_), Some(_)) => problems.push(

@@ -30,7 +30,7 @@ mod workload;
 
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
-pub use arrival::{Arrival, ClosedLoop, Gamma, Rate};
+pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
 pub use prompts::{Prompt, PromptError, PromptSet};

@@ -306,7 +306,7 @@ fn plan(
     if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
         return Err(LoadError(format!("header {name}: a header holds no line breaks")));
     }
-    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.rate()) {
+    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.peak_rate()) {
         (Arrival::Burst, _, _) => measured,
         (_, Some(clients), _) => clients as usize,
         (_, _, Some(rate)) => rate.ceil() as usize,
