@@ -281,12 +281,25 @@ pub(crate) struct LoadArgs {
     /// Every request at once.
     #[arg(long, group = "arrivals", help_heading = "When requests arrive")]
     pub(crate) burst: bool,
+    /// A ladder of Poisson arrivals: rate and seconds of each step, as in `2:30,4:30,8:30`.
+    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) steps: Vec<(f64, f64)>,
+    /// Poisson arrivals whose rate changes evenly: from, to, and over how many seconds.
+    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) ramp: Option<(f64, f64, f64)>,
+    /// Times and lengths of a recorded trace, JSON Lines or CSV; with --workload or --prompt-words
+    /// only the times.
+    #[arg(long, value_name = "FILE", group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) trace: Option<String>,
+    /// How many times faster than recorded the trace is replayed.
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "trace", help_heading = "When requests arrive")]
+    pub(crate) speed: f64,
     /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller comes in bursts.
     #[arg(long, value_name = "SHAPE", requires = "rate", help_heading = "When requests arrive")]
     pub(crate) burstiness: Option<f64>,
-    /// How many requests are measured.
-    #[arg(long, value_name = "N", default_value_t = 64, help_heading = "When requests arrive")]
-    pub(crate) requests: u64,
+    /// How many requests are measured [default: 64; what fits into a ladder or ramp; all of a trace].
+    #[arg(long, value_name = "N", help_heading = "When requests arrive")]
+    pub(crate) requests: Option<u64>,
     /// How many requests are sent and answered before, and not counted.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "When requests arrive")]
     pub(crate) warmup: u64,
@@ -414,4 +427,18 @@ fn parse_bound(text: &str) -> Result<(String, f64), String> {
     let number = bound.strip_suffix("ms").unwrap_or(bound).trim().parse::<f64>().ok();
     let number = number.filter(|n| n.is_finite() && *n > 0.0);
     Ok((name.to_owned(), number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?))
+}
+
+fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
+    let numbers: Vec<f64> = text.split(':').filter_map(|part| part.trim().parse().ok()).collect();
+    let parts = text.split(':').count();
+    numbers.try_into().ok().filter(|_| parts == N).ok_or_else(|| format!("`{text}` is not {form}"))
+}
+
+fn parse_step(text: &str) -> Result<(f64, f64), String> {
+    parse_numbers(text, "RATE:SECONDS").map(|[rate, seconds]| (rate, seconds))
+}
+
+fn parse_ramp(text: &str) -> Result<(f64, f64, f64), String> {
+    parse_numbers(text, "FROM:TO:SECONDS").map(|[from, to, seconds]| (from, to, seconds))
 }

@@ -117,24 +117,36 @@ fn settings(arguments: &LoadArgs) -> Value {
         }
     } else if let Some(rate) = arguments.constant {
         json!({ "constant": { "rate": rate } })
+    } else if !arguments.steps.is_empty() {
+        let levels =
+            arguments.steps.iter().map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
+        json!({ "steps": { "levels": levels.collect::<Vec<_>>() } })
+    } else if let Some((from, to, seconds)) = arguments.ramp {
+        json!({ "ramp": { "from": from, "to": to, "seconds": seconds } })
+    } else if let Some(file) = &arguments.trace {
+        json!({ "trace": { "file": file, "speed": arguments.speed } })
     } else if arguments.burst {
         json!("burst")
     } else {
         json!({ "closed-loop": { "clients": arguments.concurrency.unwrap_or(1) } })
     };
-    let workload = match arguments.prompt_words {
-        Some((from, to)) => json!({
-            "prompts": { "words": { "length": { "from": from, "to": to } } },
+    let generated = |prompts: Value| {
+        json!({
+            "prompts": prompts,
             "output": { "tokens": 64, "mode": "exact" },
             "sampling": { "temperature": 0, "seed": 1 },
-        }),
-        None => json!(arguments.workload.as_deref().unwrap_or("short-decode")),
+        })
     };
-    json!({
+    let workload = match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
+        (Some((from, to)), _, _) => generated(json!({ "words": { "length": { "from": from, "to": to } } })),
+        (None, Some(name), _) => json!(name),
+        (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
+        (None, None, None) => json!("short-decode"),
+    };
+    let mut settings = json!({
         "kind": "load",
         "workload": workload,
         "arrival": arrival,
-        "requests": arguments.requests,
         "warmup": arguments.warmup,
         "delivery": if arguments.no_stream { "whole" } else { "streamed" },
         "timeouts": {
@@ -144,7 +156,13 @@ fn settings(arguments: &LoadArgs) -> Value {
             "total": arguments.timeout,
         },
         "heartbeat": arguments.heartbeat,
-    })
+    });
+    let told_by_arrivals =
+        !arguments.steps.is_empty() || arguments.ramp.is_some() || arguments.trace.is_some();
+    if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(64)) {
+        settings["requests"] = json!(requests);
+    }
+    settings
 }
 
 /// Returns where requests go, and makes sure that something is there.

@@ -120,6 +120,28 @@ fn the_tables_are_those_of_a_load_stage() {
 }
 
 #[test]
+fn a_trace_decides_when_requests_come_and_how_long_they_are() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "timestamp_ms,input_words,output_tokens\n0,4,3\n40,5,2\n80,6,1\n").expect("a file");
+    let (server, path) = (server(Behaviour::default()), trace.to_str().expect("UTF-8"));
+    let shown = run(&server.url(), &["--trace", path, "--speed", "2", "--json"]).ok().json();
+    assert_eq!((&shown["requests_ok"], &shown["output_tokens"]), (&3.into(), &6.into()));
+    let wrong = run(&server.url(), &["--trace", path, "--requests", "4"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("request 3 has no row"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_ladder_and_a_ramp_send_what_fits_into_their_time() {
+    let server = server(Behaviour::default());
+    let sent =
+        |more: &[&str]| run(&server.url(), &[more, &["--json"]].concat()).ok().json()["requests_ok"].clone();
+    assert_eq!(sent(&["--steps", "20:0.2,100:0.1"]), 14);
+    assert_eq!(sent(&["--ramp", "0:100:0.4"]), 20);
+    assert_eq!(run(&server.url(), &["--steps", "20"]).code, Some(2));
+}
+
+#[test]
 fn one_seed_sends_the_same_prompts_and_another_seed_others() {
     let prompts = |seed: &str| {
         let server = server(Behaviour::default());

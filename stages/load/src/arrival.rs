@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
 use crate::span::Span;
+use crate::trace::{Replay, read_trace};
 
 /// How requests arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,8 @@ pub enum Arrival {
     Steps(Steps),
     /// A rate that changes evenly with time, whatever the server does.
     Ramp(Ramp),
+    /// The times of a recorded trace, whatever the server does.
+    Trace(Replay),
 }
 
 /// A closed loop.
@@ -179,6 +182,7 @@ impl Arrival {
             Self::Gamma(_) => "gamma",
             Self::Steps(_) => "steps",
             Self::Ramp(_) => "ramp",
+            Self::Trace(_) => "trace",
         }
     }
 
@@ -199,7 +203,7 @@ impl Arrival {
         }
     }
 
-    /// Returns the mean rate, requests a second; `None` for closed loops and bursts.
+    /// Returns the mean rate, requests a second; `None` for closed loops, bursts and traces.
     pub fn rate(&self) -> Option<f64> {
         match self {
             Self::Constant(r) | Self::Poisson(r) => Some(r.rate),
@@ -209,7 +213,7 @@ impl Arrival {
                 let arrivals: f64 = stretches.iter().map(|s| s.arrivals()).sum();
                 Some(arrivals / stretches.iter().map(|s| s.seconds).sum::<f64>())
             }
-            Self::Sequential | Self::Burst | Self::ClosedLoop(_) => None,
+            Self::Sequential | Self::Burst | Self::ClosedLoop(_) | Self::Trace(_) => None,
         }
     }
 
@@ -252,6 +256,9 @@ impl Arrival {
             return Some((vec![self.word(), "rate"], format!("rate must be above 0, got {rate}")));
         }
         match self {
+            Self::Trace(t) if !positive(t.speed) => {
+                Some((vec![self.word(), "speed"], format!("speed must be above 0, got {}", t.speed)))
+            }
             Self::ClosedLoop(c) if c.clients == 0 => {
                 Some((vec![self.word(), "clients"], "a closed loop needs at least one client".to_owned()))
             }
@@ -270,7 +277,22 @@ impl Arrival {
     /// the rate changes, `x` arrivals are expected by the time `t(x)`: evenly, request `i` arrives
     /// at `t(i)`; as a Poisson process at `t` of the sum of `i + 1` exponential draws of mean 1,
     /// which is the exact law (time change), not an approximation by short stretches.
-    pub(crate) fn offsets(&self, count: usize, stream: &Stream) -> Option<Vec<u64>> {
+    ///
+    /// # Errors
+    /// If a trace cannot be read, has changed, or is too short.
+    pub(crate) fn offsets(&self, count: usize, stream: &Stream) -> Result<Option<Vec<u64>>, String> {
+        if let Self::Trace(Replay { file, digest, speed }) = self {
+            let (rows, _) = read_trace(file, digest.as_deref())?;
+            if rows.len() < count {
+                return Err(format!("trace {file} holds {} requests, and {count} are asked for", rows.len()));
+            }
+            let at = |seconds: f64| (seconds / speed * 1e9).round() as u64;
+            return Ok(Some(rows[..count].iter().map(|row| at(row.at_s)).collect()));
+        }
+        Ok(self.drawn(count, stream))
+    }
+
+    fn drawn(&self, count: usize, stream: &Stream) -> Option<Vec<u64>> {
         let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
         let mut draws = stream.at(0);
         let mut summed = |mut gap: Box<dyn FnMut(&mut crate::random::Draws) -> f64>| {
@@ -296,7 +318,8 @@ impl Arrival {
             });
         }
         match *self {
-            Self::Sequential | Self::ClosedLoop(_) | Self::Steps(_) | Self::Ramp(_) => None,
+            Self::Sequential | Self::ClosedLoop(_) => None,
+            Self::Steps(_) | Self::Ramp(_) | Self::Trace(_) => unreachable!("handled before"),
             Self::Burst => Some(vec![0; count]),
             Self::Constant(Rate { rate }) => Some((0..count).map(|i| nanoseconds(i as f64 / rate)).collect()),
             Self::Poisson(Rate { rate }) => Some(summed(Box::new(move |d| d.exponential() / rate))),
@@ -357,21 +380,21 @@ mod tests {
     #[test]
     fn constant_arrivals_are_exactly_i_over_rate() {
         let arrival = Arrival::Constant(Rate { rate: 3.0 });
-        let offsets = arrival.offsets(5, &stream(1)).unwrap();
+        let offsets = arrival.drawn(5, &stream(1)).unwrap();
         assert_eq!(offsets, [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]);
     }
 
     #[test]
     fn a_burst_is_one_instant_and_closed_loops_have_no_schedule() {
-        assert_eq!(Arrival::Burst.offsets(3, &stream(1)).unwrap(), [0, 0, 0]);
-        assert!(Arrival::Sequential.offsets(3, &stream(1)).is_none());
+        assert_eq!(Arrival::Burst.drawn(3, &stream(1)).unwrap(), [0, 0, 0]);
+        assert!(Arrival::Sequential.drawn(3, &stream(1)).is_none());
     }
 
     #[test]
     fn poisson_gaps_are_exponential() {
         let arrival = Arrival::Poisson(Rate { rate: 200.0 });
         for seed in [1, 2, 3] {
-            let mut gaps = gaps(&arrival.offsets(20_000, &stream(seed)).unwrap());
+            let mut gaps = gaps(&arrival.drawn(20_000, &stream(seed)).unwrap());
             let exponential = Exp::new(200.0).unwrap();
             assert!(ks(&mut gaps, |x| exponential.cdf(x)) < KS_LIMIT, "seed {seed}");
         }
@@ -381,7 +404,7 @@ mod tests {
     fn gamma_gaps_follow_the_gamma_of_shape_burstiness() {
         for burstiness in [0.25, 1.0, 4.0] {
             let arrival = Arrival::Gamma(Gamma { rate: 50.0, burstiness });
-            let mut gaps = gaps(&arrival.offsets(20_000, &stream(5)).unwrap());
+            let mut gaps = gaps(&arrival.drawn(20_000, &stream(5)).unwrap());
             let gamma = GammaDistribution::new(burstiness, burstiness * 50.0).unwrap();
             assert!(ks(&mut gaps, |x| gamma.cdf(x)) < KS_LIMIT, "burstiness {burstiness}");
         }
@@ -390,8 +413,8 @@ mod tests {
     #[test]
     fn the_first_arrivals_do_not_depend_on_how_many_follow() {
         let arrival = Arrival::Poisson(Rate { rate: 10.0 });
-        let long = arrival.offsets(100, &stream(1)).unwrap();
-        assert_eq!(arrival.offsets(10, &stream(1)).unwrap(), long[..10]);
+        let long = arrival.drawn(100, &stream(1)).unwrap();
+        assert_eq!(arrival.drawn(10, &stream(1)).unwrap(), long[..10]);
     }
 
     fn ladder(process: Process) -> Arrival {
@@ -405,7 +428,7 @@ mod tests {
 
     #[test]
     fn even_steps_are_exact_pause_and_go_on_at_the_last_rate() {
-        let offsets = ladder(Process::Constant).offsets(7, &stream(1)).unwrap();
+        let offsets = ladder(Process::Constant).drawn(7, &stream(1)).unwrap();
         let ms: Vec<u64> = offsets.iter().map(|ns| ns / 1_000_000).collect();
         assert_eq!(ms, [0, 500, 4000, 4250, 4500, 4750, 5000]);
         assert_eq!(ladder(Process::Constant).room(), Some(4));
@@ -416,12 +439,12 @@ mod tests {
     fn an_even_ramp_is_exact_up_and_down() {
         // t(x) = √(2 · x · seconds / to) from 0: x = 5 t².
         let up = ramp(0.0, 20.0, 2.0, Process::Constant);
-        let offsets = up.offsets(21, &stream(1)).unwrap();
+        let offsets = up.drawn(21, &stream(1)).unwrap();
         for (i, at) in offsets.iter().enumerate() {
             assert_eq!(*at, ((i as f64 / 5.0).sqrt() * 1e9).round() as u64);
         }
         assert_eq!((up.room(), up.rate()), (Some(20), Some(10.0)));
-        let down = ramp(20.0, 10.0, 1.0, Process::Constant).offsets(16, &stream(1)).unwrap();
+        let down = ramp(20.0, 10.0, 1.0, Process::Constant).drawn(16, &stream(1)).unwrap();
         // Seen backwards from its end it rises from 10 to 20: x = 10 t + 5 t².
         for (i, at) in down.iter().enumerate() {
             let left = 1.0 - *at as f64 / 1e9;
@@ -431,21 +454,21 @@ mod tests {
 
     #[test]
     fn a_ramp_without_slope_is_a_constant_rate() {
-        let ramp = ramp(3.0, 3.0, 1.0, Process::Constant).offsets(9, &stream(1)).unwrap();
-        assert_eq!(ramp, Arrival::Constant(Rate { rate: 3.0 }).offsets(9, &stream(1)).unwrap());
+        let ramp = ramp(3.0, 3.0, 1.0, Process::Constant).drawn(9, &stream(1)).unwrap();
+        assert_eq!(ramp, Arrival::Constant(Rate { rate: 3.0 }).drawn(9, &stream(1)).unwrap());
     }
 
     #[test]
     fn expected_arrivals_between_poisson_arrivals_of_a_changing_rate_are_exponential() {
         let unit = Exp::new(1.0).unwrap();
         for seed in [1, 2, 3] {
-            let offsets = ramp(0.0, 400.0, 100.0, Process::Poisson).offsets(19_000, &stream(seed)).unwrap();
+            let offsets = ramp(0.0, 400.0, 100.0, Process::Poisson).drawn(19_000, &stream(seed)).unwrap();
             let expected: Vec<f64> = offsets.iter().map(|ns| 2.0 * (*ns as f64 / 1e9).powi(2)).collect();
             let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
             assert!(ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT, "ramp, seed {seed}");
             let level = |rate| Level { rate, seconds: 50.0 };
             let steps = Steps { levels: vec![level(100.0), level(300.0)], process: Process::Poisson };
-            let offsets = Arrival::Steps(steps).offsets(20_000, &stream(seed)).unwrap();
+            let offsets = Arrival::Steps(steps).drawn(20_000, &stream(seed)).unwrap();
             let of = |at: f64| if at < 50.0 { 100.0 * at } else { 5000.0 + 300.0 * (at - 50.0) };
             let expected: Vec<f64> = offsets.iter().map(|ns| of(*ns as f64 / 1e9)).collect();
             let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
@@ -470,5 +493,20 @@ mod tests {
             assert!(wrong.problem().is_some(), "{wrong:?}");
         }
         assert!(steps(&[(1.0, 1.0), (0.0, 2.0), (3.0, 1.0)]).problem().is_none());
+    }
+
+    #[test]
+    fn a_trace_arrives_as_recorded_or_faster_and_is_not_repeated() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "timestamp_ms\n100\n250\n1100\n").unwrap();
+        let replay = |speed| {
+            let file = file.path().to_str().unwrap().to_owned();
+            Arrival::Trace(Replay { file, digest: None, speed })
+        };
+        let offsets = |speed, count| replay(speed).offsets(count, &stream(1));
+        assert_eq!(offsets(1.0, 3).unwrap().unwrap(), [0, 150_000_000, 1_000_000_000]);
+        assert_eq!(offsets(2.0, 2).unwrap().unwrap(), [0, 75_000_000]);
+        assert!(offsets(1.0, 4).unwrap_err().contains("holds 3 requests, and 4 are asked for"));
+        assert!(replay(0.0).problem().is_some());
     }
 }

@@ -8,12 +8,14 @@ use pipeline::stage::{
 
 use crate::api::Api;
 use crate::api_key::ApiKey;
+use crate::arrival::Arrival;
 use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
 use crate::settings::{Settings, WorkloadChoice};
 use crate::tables::tables;
+use crate::trace::read_trace;
 use crate::workload::{Source, Workload};
 
 /// The `load` kind.
@@ -43,6 +45,13 @@ impl StageKind for Load {
         let mut problems = Vec::new();
         if let Some((keys, message)) = settings.arrival.problem() {
             problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
+        }
+        let recorded = pin_trace(&mut settings.arrival).unwrap_or_else(|message| {
+            problems.push(Problem::at(&["arrival", "trace", "file"], message));
+            None
+        });
+        if settings.requests_per_client.is_none() {
+            settings.requests = settings.requests.or(recorded);
         }
         count_requests(&mut settings, &mut problems);
         match find_workload(&settings.workload, library) {
@@ -147,8 +156,20 @@ fn pin_packs(source: &mut Source) -> Result<(), String> {
             Ok(())
         }
         Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
+        Source::Trace(trace) => {
+            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
+            Ok(())
+        }
         Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
     }
+}
+
+/// Puts the digest of a trace beside its name; returns how many requests it holds.
+fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
+    let Arrival::Trace(replay) = arrival else { return Ok(None) };
+    let (rows, digest) = read_trace(&replay.file, replay.digest.as_deref())?;
+    replay.digest = Some(digest);
+    Ok(Some(rows.len() as u64))
 }
 
 /// Returns where the running server is reached.

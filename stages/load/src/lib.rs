@@ -25,6 +25,7 @@ mod span;
 mod sse;
 mod summary;
 mod tables;
+mod trace;
 mod wire;
 mod workload;
 
@@ -42,6 +43,7 @@ pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use span::Span;
 pub use summary::{Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
+pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
 };

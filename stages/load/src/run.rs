@@ -291,7 +291,10 @@ fn plan(
 ) -> Result<Plan, LoadError> {
     let measured = spec.prompts.measured.len();
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets = spec.arrival.offsets(measured, &spec.origin.stream("load arrivals v1", &content));
+    let offsets = spec
+        .arrival
+        .offsets(measured, &spec.origin.stream("load arrivals v1", &content))
+        .map_err(LoadError)?;
     let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
     let headers: Vec<_> =
         target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
@@ -310,6 +313,8 @@ fn plan(
         (Arrival::Burst, _, _) => measured,
         (_, Some(clients), _) => clients as usize,
         (_, _, Some(rate)) => rate.ceil() as usize,
+        // The most that arrive within one second.
+        (Arrival::Trace(_), _, _) => most_within_a_second(offsets.as_deref().unwrap_or_default()),
         _ => 1,
     };
     Ok(Plan {
@@ -327,6 +332,11 @@ fn plan(
             total: spec.timeouts.total.duration(),
         },
     })
+}
+
+fn most_within_a_second(offsets: &[u64]) -> usize {
+    let until = |i: usize| offsets.partition_point(|at| *at <= offsets[i].saturating_add(1_000_000_000));
+    (0..offsets.len()).map(|i| until(i) - i).max().unwrap_or(1)
 }
 
 fn facts(

@@ -16,8 +16,8 @@ pub struct Settings {
     pub workload: WorkloadChoice,
     /// When requests arrive.
     pub arrival: Arrival,
-    /// How many requests are measured. Either this or `requests-per-client`; ladders and ramps
-    /// that have neither get those that fit into their time.
+    /// How many requests are measured. Either this or `requests-per-client`; ladders, ramps
+    /// and traces that have neither get those that fit into their time, or all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
