@@ -69,6 +69,13 @@ fn counts(spec: &LoadSpec, result: &LoadResult, summary: &Summary, slo: &Slo) ->
     }
     row("Benchmark duration", number(summary.window_s, 3), "s");
     row("Peak requests in flight", peak(result).map_or_else(|| "–".to_owned(), |n| n.to_string()), "");
+    if let Some(a) = summary.arrivals {
+        let drawn = format!(
+            "req/s, gaps' CV {:.2} (drawn {:.2} req/s, CV {:.2})",
+            a.sent_cv, a.drawn_rate, a.drawn_cv
+        );
+        row("Arrival rate as sent", number(Some(a.sent_rate), 2), &drawn);
+    }
     row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
     row("Total output tokens", summary.output_tokens.to_string(), "tok");
     row("Request throughput", number(summary.request_throughput, 2), "req/s");
@@ -158,6 +165,10 @@ pub(super) fn json_of(
         "first_errors": errors,
         "duration_s": summary.window_s,
         "peak_in_flight": peak(result),
+        "arrivals": summary.arrivals.map(|a| json!({
+            "drawn_rate_per_s": a.drawn_rate, "drawn_cv": a.drawn_cv,
+            "sent_rate_per_s": a.sent_rate, "sent_cv": a.sent_cv,
+        })),
         "prompt_tokens": summary.prompt_tokens,
         "output_tokens": summary.output_tokens,
         "request_throughput_per_s": summary.request_throughput,

@@ -41,7 +41,7 @@ pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_lo
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use span::Span;
-pub use summary::{Distribution, Slo, Summary, quantile, summarize};
+pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
