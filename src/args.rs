@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::PossibleValuesParser;
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun
 /// only what changed, ask where a number came from, publish the report.
@@ -122,6 +123,17 @@ pub(crate) enum Command {
   benchtrail show b3:1f0c2a… --rows 4..20 --columns request_id,status
   benchtrail show b3:1f0c2a… --raw > requests.parquet")]
     Show(ShowArgs),
+    /// Load a server at a URL once, without an experiment, and print the usual table.
+    #[command(after_long_help = "Examples:
+  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --requests 64
+  benchtrail load --url http://127.0.0.1:8080 --rate 5 --requests 300 --slo ttft=200,tpot=40
+  benchtrail load --url http://127.0.0.1:8080 --constant 20 --prompt-words 100..400 --output-tokens 64
+  benchtrail load --url http://127.0.0.1:8080 --workload shared-prefix --concurrency 16 --warmup 16
+  benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     Parquet of every row
+  benchtrail load --url http://127.0.0.1:8080 --api openai-chat --api-key-env OPENAI_API_KEY --json
+
+The definition of every metric, and where other tools define it otherwise: docs/load.md")]
+    Load(Box<LoadArgs>),
     /// Tell where a number of a report came from, down to the raw request rows.
     #[command(after_long_help = "Examples:
   benchtrail why reports/quickstart/report.md:42
@@ -243,6 +255,105 @@ pub(crate) struct ShowArgs {
     pub(crate) raw: bool,
 }
 
+/// Arguments of `load`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("arrivals"))]
+pub(crate) struct LoadArgs {
+    /// The server's URL, such as http://127.0.0.1:8080.
+    #[arg(long)]
+    pub(crate) url: String,
+    /// The model's name in requests [default: the first one under /v1/models].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// The API to speak.
+    #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api())]
+    pub(crate) api: String,
+    /// Ask for whole answers instead of streamed ones: there is no time to first token then.
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+    /// The environment variable that holds the API key; the key itself is stored nowhere.
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) api_key_env: Option<String>,
+
+    /// So many clients, each sending its next request when its last is answered [default: 1].
+    #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) concurrency: Option<u32>,
+    /// Poisson arrivals, so many requests a second, whatever the server does.
+    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) rate: Option<f64>,
+    /// Evenly spaced arrivals, so many requests a second, whatever the server does.
+    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) constant: Option<f64>,
+    /// Every request at once.
+    #[arg(long, group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) burst: bool,
+    /// A ladder of Poisson arrivals: rate and seconds of each step, as in `2:30,4:30,8:30`.
+    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) steps: Vec<(f64, f64)>,
+    /// Poisson arrivals whose rate changes evenly: from, to, and over how many seconds.
+    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) ramp: Option<(f64, f64, f64)>,
+    /// Times and lengths of a recorded trace, JSON Lines or CSV; with --workload or --prompt-words
+    /// only the times.
+    #[arg(long, value_name = "FILE", group = "arrivals", help_heading = "When requests arrive")]
+    pub(crate) trace: Option<String>,
+    /// How many times faster than recorded the trace is replayed.
+    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "trace", help_heading = "When requests arrive")]
+    pub(crate) speed: f64,
+    /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller comes in bursts.
+    #[arg(long, value_name = "SHAPE", requires = "rate", help_heading = "When requests arrive")]
+    pub(crate) burstiness: Option<f64>,
+    /// How many requests are measured [default: 64; what fits into a ladder or ramp; all of a trace].
+    #[arg(long, value_name = "N", help_heading = "When requests arrive")]
+    pub(crate) requests: Option<u64>,
+    /// How many requests are sent and answered before, and not counted.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "When requests arrive")]
+    pub(crate) warmup: u64,
+
+    /// A workload by name: shipped, or `workloads/NAME.yaml` here [default: short-decode].
+    #[arg(long, value_name = "NAME", conflicts_with = "prompt_words", help_heading = "What a request asks for")]
+    pub(crate) workload: Option<String>,
+    /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
+    #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
+    pub(crate) prompt_words: Option<(u32, u32)>,
+    /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
+    /// so [default: as the workload says; 64 with --prompt-words].
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
+    pub(crate) output_tokens: Option<(u32, u32)>,
+    /// Decides prompts and random arrivals.
+    #[arg(long, value_name = "N", default_value_t = 164, help_heading = "What a request asks for")]
+    pub(crate) seed: u64,
+
+    /// For opening a connection.
+    #[arg(long, value_name = "SPAN", default_value = "10 s", help_heading = "Time limits")]
+    pub(crate) connect_timeout: String,
+    /// From sending to the first byte of the answer's body.
+    #[arg(long, value_name = "SPAN", default_value = "5 min", help_heading = "Time limits")]
+    pub(crate) first_token_timeout: String,
+    /// Between bytes of the answer's body.
+    #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
+    pub(crate) inter_token_timeout: String,
+    /// From sending to the answer's end.
+    #[arg(long, value_name = "SPAN", default_value = "1 h", help_heading = "Time limits")]
+    pub(crate) timeout: String,
+    /// No byte on any stream for so long ends the run as hung; `0 s` never does.
+    #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
+    pub(crate) heartbeat: String,
+
+    /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
+    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
+    pub(crate) slo: Vec<(String, f64)>,
+    /// Where the server's Prometheus metrics are, for server_metrics.parquet.
+    #[arg(long, value_name = "PATH", default_value = "/metrics", help_heading = "Results")]
+    pub(crate) metrics: String,
+    /// Write requests, chunks, cell, prompts and server_metrics as Parquet into this folder.
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub(crate) out: Option<PathBuf>,
+    /// Say nothing but the result.
+    #[arg(long, short, help_heading = "Results")]
+    pub(crate) quiet: bool,
+}
+
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
@@ -294,4 +405,46 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{text}` names no parameter"));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_api() -> PossibleValuesParser {
+    PossibleValuesParser::new(load::Api::all().map(load::Api::word))
+}
+
+/// Reads `N` or `A..B`, both ends in it.
+fn parse_count(text: &str) -> Result<(u32, u32), String> {
+    let number = |part: &str| part.trim().parse::<u32>().ok();
+    let ends = match text.split_once("..") {
+        Some((from, to)) => number(from).zip(number(to)),
+        None => number(text).map(|n| (n, n)),
+    };
+    match ends {
+        Some((from, to)) if (1..=to).contains(&from) => Ok((from, to)),
+        Some(_) => Err(format!("`{text}`: at least 1, and the smaller number first")),
+        None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
+    }
+}
+
+fn parse_bound(text: &str) -> Result<(String, f64), String> {
+    let (name, bound) = text.split_once('=').ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
+    if !["ttft", "tpot", "e2e"].contains(&name) {
+        return Err(format!("no bound can be set on `{name}`: there are ttft, tpot and e2e"));
+    }
+    let number = bound.strip_suffix("ms").unwrap_or(bound).trim().parse::<f64>().ok();
+    let number = number.filter(|n| n.is_finite() && *n > 0.0);
+    Ok((name.to_owned(), number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?))
+}
+
+fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
+    let numbers: Vec<f64> = text.split(':').filter_map(|part| part.trim().parse().ok()).collect();
+    let parts = text.split(':').count();
+    numbers.try_into().ok().filter(|_| parts == N).ok_or_else(|| format!("`{text}` is not {form}"))
+}
+
+fn parse_step(text: &str) -> Result<(f64, f64), String> {
+    parse_numbers(text, "RATE:SECONDS").map(|[rate, seconds]| (rate, seconds))
+}
+
+fn parse_ramp(text: &str) -> Result<(f64, f64, f64), String> {
+    parse_numbers(text, "FROM:TO:SECONDS").map(|[from, to, seconds]| (from, to, seconds))
 }

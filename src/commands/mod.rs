@@ -4,6 +4,8 @@ mod audit;
 mod doctor;
 mod fsck;
 mod gc;
+mod load;
+mod load_table;
 mod ls;
 mod plan;
 mod run;
@@ -23,6 +25,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     let global = &cli.global;
     match &cli.command {
         Command::Run(arguments) => run::run(arguments, global),
+        Command::Load(arguments) => load::load(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),
         Command::Status(arguments) => status::status(arguments, global),
         Command::Ls(arguments) => ls::ls(arguments, global),

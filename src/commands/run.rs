@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
-fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
+pub(super) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(cancelled))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(cancelled)))

@@ -30,7 +30,8 @@ pub fn load(file: &Path, registry: &Registry, options: &Options) -> Result<Exper
 }
 
 /// The file system.
-struct Disk;
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &Path) -> Result<Option<String>, String> {

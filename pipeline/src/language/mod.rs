@@ -52,7 +52,7 @@ mod tree;
 
 pub use compile::{Options, load_text};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
-pub use disk::load;
+pub use disk::{Disk, load};
 pub use grammar::experiment_schema;
 pub use library::{Files, NoFiles};
 use names::check_name;

@@ -166,6 +166,7 @@ impl Server {
             api: load::Api::OpenaiCompletions,
             path: None,
             headers: Vec::new(),
+            api_key: None,
             metrics: None,
             log: None,
         };

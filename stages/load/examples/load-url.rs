@@ -45,6 +45,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         api: Api::from_word(&at(4, "openai-completions")).ok_or("no such API")?,
         path: None,
         headers: Vec::new(),
+        api_key: None,
         metrics: Some("/metrics".to_owned()),
         log: None,
     };

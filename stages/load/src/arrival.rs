@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
 use crate::span::Span;
+use crate::trace::{Replay, read_trace};
 
 /// How requests arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +27,12 @@ pub enum Arrival {
     Poisson(Rate),
     /// Gamma-distributed gaps between arrivals, whatever the server does.
     Gamma(Gamma),
+    /// A ladder of rates, one after the other, whatever the server does.
+    Steps(Steps),
+    /// A rate that changes evenly with time, whatever the server does.
+    Ramp(Ramp),
+    /// The times of a recorded trace, whatever the server does.
+    Trace(Replay),
 }
 
 /// A closed loop.
@@ -66,6 +73,103 @@ pub struct Gamma {
     pub burstiness: f64,
 }
 
+/// A ladder of rates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Steps {
+    /// The steps in their order. Should more requests be asked for than the ladder has room
+    /// for, the last step goes on.
+    #[schemars(length(min = 1))]
+    pub levels: Vec<Level>,
+    /// How arrivals lie within the rate.
+    #[serde(default)]
+    pub process: Process,
+}
+
+/// One step of a ladder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Level {
+    /// Requests a second; 0 is a pause, and no last step.
+    #[schemars(range(min = 0))]
+    pub rate: f64,
+    /// How long, in seconds.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub seconds: f64,
+}
+
+/// A rate that changes evenly with time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Ramp {
+    /// Requests a second at the beginning.
+    #[schemars(range(min = 0))]
+    pub from: f64,
+    /// Requests a second at the end, above 0; should more requests be asked for than the ramp
+    /// has room for, this rate goes on.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub to: f64,
+    /// How long, in seconds.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub seconds: f64,
+    /// How arrivals lie within the rate.
+    #[serde(default)]
+    pub process: Process,
+}
+
+/// How arrivals lie within a rate that changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Process {
+    /// A Poisson process of that rate.
+    #[default]
+    Poisson,
+    /// Evenly.
+    Constant,
+}
+
+/// A stretch of time over which the rate changes evenly, or not at all.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: f64,
+    to: f64,
+    seconds: f64,
+}
+
+impl Stretch {
+    /// Returns how many arrivals are expected within it.
+    fn arrivals(self) -> f64 {
+        (self.from + self.to) / 2.0 * self.seconds
+    }
+
+    /// Returns when, seconds from its beginning, `count` arrivals are expected to have come:
+    /// the root of `from · t + (to − from) / (2 · seconds) · t² = count`.
+    fn when(self, count: f64) -> f64 {
+        if count <= 0.0 {
+            return 0.0;
+        }
+        let slope = (self.to - self.from) / self.seconds;
+        // This form of the root loses no digits, and holds for a slope of 0 as well.
+        2.0 * count / (self.from + (self.from * self.from + 2.0 * slope * count).max(0.0).sqrt())
+    }
+}
+
+/// Returns when `count` arrivals are expected to have come, seconds from the first stretch's
+/// beginning; the last rate goes on for ever.
+fn when(stretches: &[Stretch], mut count: f64) -> f64 {
+    let mut begin = 0.0;
+    for stretch in stretches {
+        let room = stretch.arrivals();
+        if count < room {
+            return begin + stretch.when(count);
+        }
+        count -= room;
+        begin += stretch.seconds;
+    }
+    let last = stretches.last().map_or(1.0, |s| s.to);
+    begin + count / last
+}
+
 impl Arrival {
     /// Returns the word for the kind, as settings and tables write it.
     pub fn word(&self) -> &'static str {
@@ -76,6 +180,9 @@ impl Arrival {
             Self::Constant(_) => "constant",
             Self::Poisson(_) => "poisson",
             Self::Gamma(_) => "gamma",
+            Self::Steps(_) => "steps",
+            Self::Ramp(_) => "ramp",
+            Self::Trace(_) => "trace",
         }
     }
 
@@ -96,11 +203,43 @@ impl Arrival {
         }
     }
 
-    /// Returns the mean rate, requests a second; `None` for closed loops and bursts.
+    /// Returns the mean rate, requests a second; `None` for closed loops, bursts and traces.
     pub fn rate(&self) -> Option<f64> {
         match self {
             Self::Constant(r) | Self::Poisson(r) => Some(r.rate),
             Self::Gamma(g) => Some(g.rate),
+            Self::Steps(_) | Self::Ramp(_) => {
+                let (stretches, _) = self.stretches()?;
+                let arrivals: f64 = stretches.iter().map(|s| s.arrivals()).sum();
+                Some(arrivals / stretches.iter().map(|s| s.seconds).sum::<f64>())
+            }
+            Self::Sequential | Self::Burst | Self::ClosedLoop(_) | Self::Trace(_) => None,
+        }
+    }
+
+    /// Returns the highest rate, requests a second; `None` for closed loops and bursts.
+    pub(crate) fn peak_rate(&self) -> Option<f64> {
+        match self.stretches() {
+            Some((stretches, _)) => stretches.iter().flat_map(|s| [s.from, s.to]).reduce(f64::max),
+            None => self.rate(),
+        }
+    }
+
+    /// Returns how many requests fit: for ladders and ramps, those expected until their end.
+    pub(crate) fn room(&self) -> Option<u64> {
+        let (stretches, _) = self.stretches()?;
+        let arrivals: f64 = stretches.iter().map(|s| s.arrivals()).sum();
+        // A whole number that sums of fractions miss by a hair stays that number.
+        Some((arrivals - 1e-9 * arrivals).ceil().max(1.0) as u64)
+    }
+
+    fn stretches(&self) -> Option<(Vec<Stretch>, Process)> {
+        match self {
+            Self::Steps(steps) => {
+                let flat = |l: &Level| Stretch { from: l.rate, to: l.rate, seconds: l.seconds };
+                Some((steps.levels.iter().map(flat).collect(), steps.process))
+            }
+            Self::Ramp(r) => Some((vec![Stretch { from: r.from, to: r.to, seconds: r.seconds }], r.process)),
             _ => None,
         }
     }
@@ -108,12 +247,18 @@ impl Arrival {
     /// Returns what is wrong with the numbers, if anything, with the keys that lead there.
     pub(crate) fn problem(&self) -> Option<(Vec<&'static str>, String)> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
+        if let Some((stretches, _)) = self.stretches() {
+            return stretches_problem(&stretches).map(|message| (vec![self.word()], message));
+        }
         if let Some(rate) = self.rate()
             && !positive(rate)
         {
             return Some((vec![self.word(), "rate"], format!("rate must be above 0, got {rate}")));
         }
         match self {
+            Self::Trace(t) if !positive(t.speed) => {
+                Some((vec![self.word(), "speed"], format!("speed must be above 0, got {}", t.speed)))
+            }
             Self::ClosedLoop(c) if c.clients == 0 => {
                 Some((vec![self.word(), "clients"], "a closed loop needs at least one client".to_owned()))
             }
@@ -128,8 +273,26 @@ impl Arrival {
     /// Returns the arrival offsets of `count` requests, ns from the start of the measured phase,
     /// never decreasing; `None` for closed loops, whose arrivals depend on the server.
     ///
-    /// `constant` arrives at `i / rate`; `poisson` and `gamma` at the sum of `i + 1` gaps.
-    pub(crate) fn offsets(&self, count: usize, stream: &Stream) -> Option<Vec<u64>> {
+    /// `constant` arrives at `i / rate`; `poisson` and `gamma` at the sum of `i + 1` gaps. Where
+    /// the rate changes, `x` arrivals are expected by the time `t(x)`: evenly, request `i` arrives
+    /// at `t(i)`; as a Poisson process at `t` of the sum of `i + 1` exponential draws of mean 1,
+    /// which is the exact law (time change), not an approximation by short stretches.
+    ///
+    /// # Errors
+    /// If a trace cannot be read, has changed, or is too short.
+    pub(crate) fn offsets(&self, count: usize, stream: &Stream) -> Result<Option<Vec<u64>>, String> {
+        if let Self::Trace(Replay { file, digest, speed }) = self {
+            let (rows, _) = read_trace(file, digest.as_deref())?;
+            if rows.len() < count {
+                return Err(format!("trace {file} holds {} requests, and {count} are asked for", rows.len()));
+            }
+            let at = |seconds: f64| (seconds / speed * 1e9).round() as u64;
+            return Ok(Some(rows[..count].iter().map(|row| at(row.at_s)).collect()));
+        }
+        Ok(self.drawn(count, stream))
+    }
+
+    fn drawn(&self, count: usize, stream: &Stream) -> Option<Vec<u64>> {
         let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
         let mut draws = stream.at(0);
         let mut summed = |mut gap: Box<dyn FnMut(&mut crate::random::Draws) -> f64>| {
@@ -141,8 +304,22 @@ impl Arrival {
                 })
                 .collect()
         };
+        if let Some((stretches, process)) = self.stretches() {
+            return Some(match process {
+                Process::Constant => (0..count).map(|i| nanoseconds(when(&stretches, i as f64))).collect(),
+                Process::Poisson => {
+                    let mut expected = 0.0;
+                    let mut next = || {
+                        expected += draws.exponential();
+                        nanoseconds(when(&stretches, expected))
+                    };
+                    (0..count).map(|_| next()).collect()
+                }
+            });
+        }
         match *self {
             Self::Sequential | Self::ClosedLoop(_) => None,
+            Self::Steps(_) | Self::Ramp(_) | Self::Trace(_) => unreachable!("handled before"),
             Self::Burst => Some(vec![0; count]),
             Self::Constant(Rate { rate }) => Some((0..count).map(|i| nanoseconds(i as f64 / rate)).collect()),
             Self::Poisson(Rate { rate }) => Some(summed(Box::new(move |d| d.exponential() / rate))),
@@ -150,6 +327,23 @@ impl Arrival {
                 Some(summed(Box::new(move |d| d.gamma(burstiness) / (burstiness * rate))))
             }
         }
+    }
+}
+
+fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
+    let fits = |rate: f64| rate.is_finite() && rate >= 0.0;
+    for s in stretches {
+        if !fits(s.from) || !fits(s.to) {
+            return Some(format!("a rate must not be below 0, got {}", s.from.min(s.to)));
+        }
+        if !s.seconds.is_finite() || s.seconds <= 0.0 {
+            return Some(format!("seconds must be above 0, got {}", s.seconds));
+        }
+    }
+    match stretches.last() {
+        None => Some("a ladder needs at least one step".to_owned()),
+        Some(last) if last.to == 0.0 => Some("the last rate must be above 0".to_owned()),
+        Some(_) => None,
     }
 }
 
@@ -186,21 +380,21 @@ mod tests {
     #[test]
     fn constant_arrivals_are_exactly_i_over_rate() {
         let arrival = Arrival::Constant(Rate { rate: 3.0 });
-        let offsets = arrival.offsets(5, &stream(1)).unwrap();
+        let offsets = arrival.drawn(5, &stream(1)).unwrap();
         assert_eq!(offsets, [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]);
     }
 
     #[test]
     fn a_burst_is_one_instant_and_closed_loops_have_no_schedule() {
-        assert_eq!(Arrival::Burst.offsets(3, &stream(1)).unwrap(), [0, 0, 0]);
-        assert!(Arrival::Sequential.offsets(3, &stream(1)).is_none());
+        assert_eq!(Arrival::Burst.drawn(3, &stream(1)).unwrap(), [0, 0, 0]);
+        assert!(Arrival::Sequential.drawn(3, &stream(1)).is_none());
     }
 
     #[test]
     fn poisson_gaps_are_exponential() {
         let arrival = Arrival::Poisson(Rate { rate: 200.0 });
         for seed in [1, 2, 3] {
-            let mut gaps = gaps(&arrival.offsets(20_000, &stream(seed)).unwrap());
+            let mut gaps = gaps(&arrival.drawn(20_000, &stream(seed)).unwrap());
             let exponential = Exp::new(200.0).unwrap();
             assert!(ks(&mut gaps, |x| exponential.cdf(x)) < KS_LIMIT, "seed {seed}");
         }
@@ -210,7 +404,7 @@ mod tests {
     fn gamma_gaps_follow_the_gamma_of_shape_burstiness() {
         for burstiness in [0.25, 1.0, 4.0] {
             let arrival = Arrival::Gamma(Gamma { rate: 50.0, burstiness });
-            let mut gaps = gaps(&arrival.offsets(20_000, &stream(5)).unwrap());
+            let mut gaps = gaps(&arrival.drawn(20_000, &stream(5)).unwrap());
             let gamma = GammaDistribution::new(burstiness, burstiness * 50.0).unwrap();
             assert!(ks(&mut gaps, |x| gamma.cdf(x)) < KS_LIMIT, "burstiness {burstiness}");
         }
@@ -219,7 +413,100 @@ mod tests {
     #[test]
     fn the_first_arrivals_do_not_depend_on_how_many_follow() {
         let arrival = Arrival::Poisson(Rate { rate: 10.0 });
-        let long = arrival.offsets(100, &stream(1)).unwrap();
-        assert_eq!(arrival.offsets(10, &stream(1)).unwrap(), long[..10]);
+        let long = arrival.drawn(100, &stream(1)).unwrap();
+        assert_eq!(arrival.drawn(10, &stream(1)).unwrap(), long[..10]);
+    }
+
+    fn ladder(process: Process) -> Arrival {
+        let level = |rate, seconds| Level { rate, seconds };
+        Arrival::Steps(Steps { levels: vec![level(2.0, 1.0), level(0.0, 3.0), level(4.0, 0.5)], process })
+    }
+
+    fn ramp(from: f64, to: f64, seconds: f64, process: Process) -> Arrival {
+        Arrival::Ramp(Ramp { from, to, seconds, process })
+    }
+
+    #[test]
+    fn even_steps_are_exact_pause_and_go_on_at_the_last_rate() {
+        let offsets = ladder(Process::Constant).drawn(7, &stream(1)).unwrap();
+        let ms: Vec<u64> = offsets.iter().map(|ns| ns / 1_000_000).collect();
+        assert_eq!(ms, [0, 500, 4000, 4250, 4500, 4750, 5000]);
+        assert_eq!(ladder(Process::Constant).room(), Some(4));
+        assert_eq!(ladder(Process::Constant).peak_rate(), Some(4.0));
+    }
+
+    #[test]
+    fn an_even_ramp_is_exact_up_and_down() {
+        // t(x) = √(2 · x · seconds / to) from 0: x = 5 t².
+        let up = ramp(0.0, 20.0, 2.0, Process::Constant);
+        let offsets = up.drawn(21, &stream(1)).unwrap();
+        for (i, at) in offsets.iter().enumerate() {
+            assert_eq!(*at, ((i as f64 / 5.0).sqrt() * 1e9).round() as u64);
+        }
+        assert_eq!((up.room(), up.rate()), (Some(20), Some(10.0)));
+        let down = ramp(20.0, 10.0, 1.0, Process::Constant).drawn(16, &stream(1)).unwrap();
+        // Seen backwards from its end it rises from 10 to 20: x = 10 t + 5 t².
+        for (i, at) in down.iter().enumerate() {
+            let left = 1.0 - *at as f64 / 1e9;
+            assert!((10.0 * left + 5.0 * left * left - (15.0 - i as f64)).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_ramp_without_slope_is_a_constant_rate() {
+        let ramp = ramp(3.0, 3.0, 1.0, Process::Constant).drawn(9, &stream(1)).unwrap();
+        assert_eq!(ramp, Arrival::Constant(Rate { rate: 3.0 }).drawn(9, &stream(1)).unwrap());
+    }
+
+    #[test]
+    fn expected_arrivals_between_poisson_arrivals_of_a_changing_rate_are_exponential() {
+        let unit = Exp::new(1.0).unwrap();
+        for seed in [1, 2, 3] {
+            let offsets = ramp(0.0, 400.0, 100.0, Process::Poisson).drawn(19_000, &stream(seed)).unwrap();
+            let expected: Vec<f64> = offsets.iter().map(|ns| 2.0 * (*ns as f64 / 1e9).powi(2)).collect();
+            let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
+            assert!(ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT, "ramp, seed {seed}");
+            let level = |rate| Level { rate, seconds: 50.0 };
+            let steps = Steps { levels: vec![level(100.0), level(300.0)], process: Process::Poisson };
+            let offsets = Arrival::Steps(steps).drawn(20_000, &stream(seed)).unwrap();
+            let of = |at: f64| if at < 50.0 { 100.0 * at } else { 5000.0 + 300.0 * (at - 50.0) };
+            let expected: Vec<f64> = offsets.iter().map(|ns| of(*ns as f64 / 1e9)).collect();
+            let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
+            assert!(ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT, "steps, seed {seed}");
+        }
+    }
+
+    #[test]
+    fn rates_and_times_that_make_no_sense_are_refused() {
+        let steps = |levels: &[(f64, f64)]| {
+            let levels = levels.iter().map(|&(rate, seconds)| Level { rate, seconds }).collect();
+            Arrival::Steps(Steps { levels, process: Process::Poisson })
+        };
+        for wrong in [
+            steps(&[]),
+            steps(&[(-1.0, 1.0), (1.0, 1.0)]),
+            steps(&[(1.0, 0.0)]),
+            steps(&[(1.0, 1.0), (0.0, 1.0)]),
+            ramp(1.0, 0.0, 1.0, Process::Constant),
+            ramp(f64::NAN, 1.0, 1.0, Process::Constant),
+        ] {
+            assert!(wrong.problem().is_some(), "{wrong:?}");
+        }
+        assert!(steps(&[(1.0, 1.0), (0.0, 2.0), (3.0, 1.0)]).problem().is_none());
+    }
+
+    #[test]
+    fn a_trace_arrives_as_recorded_or_faster_and_is_not_repeated() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "timestamp_ms\n100\n250\n1100\n").unwrap();
+        let replay = |speed| {
+            let file = file.path().to_str().unwrap().to_owned();
+            Arrival::Trace(Replay { file, digest: None, speed })
+        };
+        let offsets = |speed, count| replay(speed).offsets(count, &stream(1));
+        assert_eq!(offsets(1.0, 3).unwrap().unwrap(), [0, 150_000_000, 1_000_000_000]);
+        assert_eq!(offsets(2.0, 2).unwrap().unwrap(), [0, 75_000_000]);
+        assert!(offsets(1.0, 4).unwrap_err().contains("holds 3 requests, and 4 are asked for"));
+        assert!(replay(0.0).problem().is_some());
     }
 }

@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 
-use artifacts::{Column, Digest, Table};
 use pipeline::stage::{
-    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::api::Api;
-use crate::prompts::{PromptSet, pack_digest};
+use crate::api_key::ApiKey;
+use crate::arrival::Arrival;
+use crate::prompts::pack_digest;
 use crate::random::Origin;
-use crate::rows::{Phase, RequestStatus, chunks_table, requests_table};
-use crate::run::{CellFacts, Ending, LoadResult, LoadSpec, Target, run_load};
-use crate::scrape::metrics_table;
+use crate::rows::RequestStatus;
+use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
 use crate::settings::{Settings, WorkloadChoice};
-use crate::workload::{OutputMode, Source, Workload};
+use crate::tables::tables;
+use crate::trace::read_trace;
+use crate::workload::{Source, Workload};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +46,13 @@ impl StageKind for Load {
         if let Some((keys, message)) = settings.arrival.problem() {
             problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
         }
+        let recorded = pin_trace(&mut settings.arrival).unwrap_or_else(|message| {
+            problems.push(Problem::at(&["arrival", "trace", "file"], message));
+            None
+        });
+        if settings.requests_per_client.is_none() {
+            settings.requests = settings.requests.or(recorded);
+        }
         count_requests(&mut settings, &mut problems);
         match find_workload(&settings.workload, library) {
             Ok(workload) => settings.workload = WorkloadChoice::Inline(Box::new(workload)),
@@ -59,31 +68,10 @@ impl StageKind for Load {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
-        let WorkloadChoice::Inline(workload) = settings.workload else {
-            return Err(Failure::failed("the workload is still a name"));
-        };
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
-        let target = target(job, settings.api)?;
-        let measured = settings.requests.unwrap_or_default() as usize;
-        let prompts = PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)
-            .map_err(|e| Failure::failed(e.to_string()))?;
-        let wants_exact = prompts.measured.iter().any(|p| p.output_mode == OutputMode::Exact);
-        let spec = LoadSpec {
-            workload: *workload,
-            prompts,
-            arrival: settings.arrival,
-            delivery: settings.delivery,
-            timeouts: settings.timeouts,
-            heartbeat: settings.heartbeat,
-            origin,
-        };
-        let mut result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
-        if wants_exact && !target.api.can_be_exact() {
-            result.warnings.push(format!(
-                "{} cannot ignore the end of sequence: exact output lengths are caps here",
-                target.api.word()
-            ));
-        }
+        let target = target(job, &settings)?;
+        let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
+        let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
         finish(&spec, &target, result)
     }
 }
@@ -105,6 +93,7 @@ fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
                 .hint("say `requests` instead"),
             ),
         },
+        (None, None) if settings.arrival.room().is_some() => settings.requests = settings.arrival.room(),
         (None, None) => problems
             .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
         (Some(_), Some(_)) => problems.push(
@@ -167,12 +156,32 @@ fn pin_packs(source: &mut Source) -> Result<(), String> {
             Ok(())
         }
         Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
+        Source::Trace(trace) => {
+            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
+            Ok(())
+        }
         Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
     }
 }
 
+/// Puts the digest of a trace beside its name; returns how many requests it holds.
+fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
+    let Arrival::Trace(replay) = arrival else { return Ok(None) };
+    let (rows, digest) = read_trace(&replay.file, replay.digest.as_deref())?;
+    replay.digest = Some(digest);
+    Ok(Some(rows.len() as u64))
+}
+
 /// Returns where the running server is reached.
-fn target(job: &Job<'_>, api: Option<Api>) -> Result<Target, Failure> {
+fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
+    let api = settings.api;
+    let api_key = match &settings.api_key_env {
+        Some(variable) => Some(
+            ApiKey::from_environment(variable)
+                .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?,
+        ),
+        None => None,
+    };
     let serve = job
         .input_of_kind("serve")
         .ok_or_else(|| Failure::failed("no server to load").hint("let the stage need one of kind `serve`"))?;
@@ -204,6 +213,7 @@ fn target(job: &Job<'_>, api: Option<Api>) -> Result<Target, Failure> {
         model: text("model").unwrap_or_default(),
         api,
         headers: Vec::new(),
+        api_key,
         metrics: live["endpoints"]["metrics"].as_str().map(str::to_owned),
         log: text("log_path").map(PathBuf::from),
     })
@@ -245,64 +255,13 @@ fn nothing_answered(result: &LoadResult) -> Option<Failure> {
 }
 
 fn outputs(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<Output>, Failure> {
-    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
-    let prompts = Output::table("prompts", &spec.prompts.table().map_err(wrong)?)?;
-    let Content::Bytes(bytes) = &prompts.content else {
-        return Err(Failure::failed("a table output holds its bytes"));
-    };
-    let digest = Digest::of(bytes);
-    let mut outputs = vec![
-        Output::table("requests", &requests_table(&result.requests).map_err(wrong)?)?,
-        Output::table("chunks", &chunks_table(&result.chunks).map_err(wrong)?)?,
-        Output::table("cell", &cell_table(&result.cell, &result.requests, &digest).map_err(wrong)?)?,
-        Output::table("server_metrics", &metrics_table(&result.server_metrics).map_err(wrong)?)?,
-        prompts,
-    ];
+    let tables = tables(spec, result).map_err(|e| Failure::failed(e.to_string()))?;
+    let outputs = tables.iter().map(|(name, table)| Output::table(*name, table));
+    let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
     if let Some(log) = &result.engine_log {
         outputs.push(Output::text("engine_log", Media::Text, log.clone()));
     }
     Ok(outputs)
-}
-
-/// Makes the table `cell`: one row.
-fn cell_table(
-    cell: &CellFacts,
-    requests: &[crate::rows::RequestRow],
-    prompt_set: &Digest,
-) -> Result<Table, artifacts::TableError> {
-    let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
-    let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
-    let measured = requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
-    let mut lags: Vec<f64> = measured.filter_map(|r| r.send_lag_ns).map(|lag| lag as f64).collect();
-    lags.sort_by(f64::total_cmp);
-    let replays = requests.iter().filter(|r| r.superseded).count();
-    Table::new(vec![
-        int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
-            .unit("requests"),
-        int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")
-            .unit("requests"),
-        text("arrival", cell.arrival, "the kind of arrivals"),
-        int("clients", cell.clients.map(i64::from), "clients of a closed loop; null for open arrivals")
-            .unit("clients"),
-        Column::float("rate", [cell.rate])
-            .unit("req/s")
-            .describe("mean rate of open arrivals; null for closed loops and bursts"),
-        text("api", cell.api, "the API spoken"),
-        Column::boolean("streamed", [Some(cell.streamed)]).describe("whether answers were streamed"),
-        text("prompt_set", &prompt_set.to_string(), "digest of the `prompts` table"),
-        int("started_unix_ns", Some(cell.started_unix_ns), "wall-clock time of the cell's start, since 1970")
-            .unit("ns"),
-        int("measured_from_ns", cell.measured_from_ns, "when the measured phase began").unit("ns"),
-        int("window_from_ns", cell.window.map(|w| w.0), "first `sent_ns` of measured requests").unit("ns"),
-        int("window_to_ns", cell.window.map(|w| w.1), "last `done_ns` of measured requests").unit("ns"),
-        int("client_cpu_ns", cell.client_cpu_ns, "CPU time of the measuring thread in the measured phase")
-            .unit("ns"),
-        Column::float("send_lag_p99", [crate::summary::quantile(&lags, 0.99).map(|ns| ns / 1e6)])
-            .unit("ms")
-            .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
-        int("connections", Some(cell.connections as i64), "connections opened"),
-        int("replays", Some(replays as i64), "requests replayed on a fresh connection"),
-    ])
 }
 
 #[cfg(test)]

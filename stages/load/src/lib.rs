@@ -7,10 +7,13 @@
 //! stage kind. [`mod@reference`] is a server of known timing and known faults to test against.
 
 mod api;
+mod api_key;
 mod arrival;
+mod get;
 mod interpret;
 mod kind;
 mod measure;
+mod models;
 mod prompts;
 mod random;
 pub mod reference;
@@ -21,12 +24,16 @@ mod settings;
 mod span;
 mod sse;
 mod summary;
+mod tables;
+mod trace;
 mod wire;
 mod workload;
 
 pub use api::{Api, Delivery};
-pub use arrival::{Arrival, ClosedLoop, Gamma, Rate};
+pub use api_key::ApiKey;
+pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use kind::Load;
+pub use models::{ModelsError, list_models};
 pub use prompts::{Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
@@ -34,7 +41,9 @@ pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_lo
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use span::Span;
-pub use summary::{Distribution, Slo, Summary, quantile, summarize};
+pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
+pub use tables::tables;
+pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
 };

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::random::{Draws, Origin, Stream};
 use crate::rows::Phase;
+use crate::trace::{Recorded, read_trace};
 use crate::workload::{Count, Output, OutputMode, Pack, Source, WhenShort, Workload};
 
 /// The words prompts are made of, one a line.
@@ -160,6 +161,7 @@ enum Maker<'a> {
     SharedPrefix { prefix: &'a Count, suffix: &'a Count, prefixes: u32 },
     Mixture { parts: Vec<(&'a crate::workload::Part, Maker<'a>)>, total: u64 },
     Pack { texts: Vec<String>, when_short: WhenShort },
+    Trace { rows: Vec<Recorded>, words_per_token: f64 },
 }
 
 impl<'a> Maker<'a> {
@@ -176,6 +178,10 @@ impl<'a> Maker<'a> {
                     .map(|p| Ok((p, Maker::new(&p.prompts, 0)?)))
                     .collect::<Result<_, PromptError>>()?,
             },
+            Source::Trace(trace) => {
+                let (rows, _) = read_trace(&trace.file, trace.digest.as_deref()).map_err(PromptError)?;
+                Self::Trace { rows, words_per_token: trace.words_per_token }
+            }
             Source::Pack(pack) => {
                 let texts = read_pack(pack)?;
                 if pack.when_short == WhenShort::Refuse && (texts.len() as u64) < needed {
@@ -253,6 +259,14 @@ impl<'a> Maker<'a> {
                     return Err(PromptError(format!("the pack holds only {n} prompts")));
                 }
                 prompt.text.clone_from(&texts[(place % n) as usize]);
+            }
+            Self::Trace { rows, words_per_token } => {
+                let wrong =
+                    |what: &str| PromptError(format!("request {} has no {what} in the trace", prompt.index));
+                let row = rows.get(prompt.index as usize).ok_or_else(|| wrong("row"))?;
+                let words = row.words(*words_per_token).ok_or_else(|| wrong("prompt length"))?;
+                prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
+                push_words(&mut prompt.text, draws, words);
             }
             Self::Mixture { .. } => unreachable!("handled above"),
         }
@@ -431,6 +445,19 @@ mod tests {
         assert!(
             PromptSet::generate(&pack, &origin(1, 1), 0, 1).unwrap_err().to_string().contains("has changed")
         );
+    }
+
+    #[test]
+    fn a_trace_decides_the_lengths_of_prompts_and_answers() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "timestamp_s,input_tokens,output_tokens\n0,10,33\n1,20,44\n").unwrap();
+        let trace = workload(&json!({"trace": {"file": file.path(), "words-per-token": 0.5}}));
+        let set = PromptSet::generate(&trace, &origin(1, 1), 1, 2).unwrap();
+        let lengths = |p: &Prompt| (p.text.split(' ').count(), p.output_tokens);
+        assert_eq!(set.measured.iter().map(lengths).collect::<Vec<_>>(), [(5, 33), (10, 44)]);
+        assert_eq!(lengths(&set.warmup[0]), (5, 33));
+        let error = PromptSet::generate(&trace, &origin(1, 1), 0, 3).unwrap_err();
+        assert!(error.to_string().contains("request 2 has no row"), "{error}");
     }
 
     proptest! {

@@ -241,6 +241,15 @@ impl Request {
         line.split(' ').nth(1).unwrap_or_default()
     }
 
+    /// The value of a header, white space around it left out.
+    fn header(&self, name: &str) -> Option<&str> {
+        let head = std::str::from_utf8(&self.bytes[..self.body_start]).ok()?;
+        head.lines().find_map(|line| {
+            let (this, value) = line.split_once(':')?;
+            this.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
     fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
@@ -268,6 +277,11 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
             let text =
                 format!("# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n");
             stream.write_all(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
+            continue;
+        }
+        if request.path() == "/v1/models" {
+            let models = br#"{"object":"list","data":[{"id":"reference","object":"model"}]}"#;
+            stream.write_all(&answers::whole(200, "", "application/json", models)).await?;
             continue;
         }
         let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
@@ -344,6 +358,12 @@ async fn answer(
         Fault::Status(code) => {
             let extra = if code == 429 || code == 503 { "Retry-After: 7\r\n" } else { "" };
             stream.write_all(&answers::error(code, extra, "not now")).await?;
+            return Ok(true);
+        }
+        Fault::RepeatKey => {
+            let key = request.header("authorization").unwrap_or("nothing");
+            let message = format!("{}wrong key: {key}", " ".repeat(280));
+            stream.write_all(&answers::error(401, "", &message)).await?;
             return Ok(true);
         }
         Fault::StallBeforeHead => return stall(state).await,

@@ -12,17 +12,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pipeline::stage::{CellStatus, Control};
 
 use crate::api::{Api, Delivery};
+use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::interpret::interpret;
 use crate::measure::{Attempt, Limits, Measured, Plan, Planned, Shared, Stop, measure};
-use crate::prompts::PromptSet;
+use crate::prompts::{PromptError, PromptSet};
 use crate::random::Origin;
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::scrape::{MetricRow, Scraper};
-use crate::settings::Timeouts;
+use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::wire::{self, Address};
-use crate::workload::Workload;
+use crate::workload::{OutputMode, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct Target {
     pub path: Option<String>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
+    /// The key sent as `Authorization: Bearer`; masked in all that comes back.
+    pub api_key: Option<ApiKey>,
     /// The path of the Prometheus metrics, if there are any.
     pub metrics: Option<String>,
     /// The server's log, if it can be read here.
@@ -176,7 +179,10 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     let total = spec.prompts.measured.len() as u64;
     let mut done = 0;
     let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
-    let mut take_apart = |attempt: Attempt| {
+    let mut take_apart = |mut attempt: Attempt| {
+        if let Some(key) = &target.api_key {
+            key.mask_bytes(&mut attempt.bytes);
+        }
         let (row, more) = interpret(&attempt, prompts[attempt.request], target.api, spec.delivery);
         requests.push(row);
         chunks.extend(more);
@@ -247,10 +253,21 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
     let cell = facts(spec, target, &requests, measured, started, shared.connections.load(Ordering::Relaxed));
     let engine_log = target.log.as_deref().and_then(|path| read_from(path, log_from).ok());
-    Ok(LoadResult { ending, requests, chunks, server_metrics, engine_log, cell, warnings })
+    let wants_exact = prompts.iter().any(|p| p.output_mode == OutputMode::Exact);
+    if wants_exact && !target.api.can_be_exact() {
+        warnings.push(format!(
+            "{} cannot ignore the end of sequence: exact output lengths are caps here",
+            target.api.word()
+        ));
+    }
+    let mut result = LoadResult { ending, requests, chunks, server_metrics, engine_log, cell, warnings };
+    if let Some(key) = &target.api_key {
+        result.mask(key);
+    }
+    Ok(result)
 }
 
-fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
+pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
     let found = (address.host.as_str(), address.port)
         .to_socket_addrs()
         .map_err(|e| LoadError(format!("{address}: {e}")))?
@@ -274,23 +291,30 @@ fn plan(
 ) -> Result<Plan, LoadError> {
     let measured = spec.prompts.measured.len();
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets = spec.arrival.offsets(measured, &spec.origin.stream("load arrivals v1", &content));
+    let offsets = spec
+        .arrival
+        .offsets(measured, &spec.origin.stream("load arrivals v1", &content))
+        .map_err(LoadError)?;
     let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
+    let headers: Vec<_> =
+        target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
     let requests = prompts
         .iter()
         .map(|prompt| {
             let body = target.api.body(&target.model, &spec.workload, prompt, spec.delivery);
             let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-            Planned { bytes: wire::post(address, path, &target.headers, &body) }
+            Planned { bytes: wire::post(address, path, &headers, &body) }
         })
         .collect();
     if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
         return Err(LoadError(format!("header {name}: a header holds no line breaks")));
     }
-    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.rate()) {
+    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.peak_rate()) {
         (Arrival::Burst, _, _) => measured,
         (_, Some(clients), _) => clients as usize,
         (_, _, Some(rate)) => rate.ceil() as usize,
+        // The most that arrive within one second.
+        (Arrival::Trace(_), _, _) => most_within_a_second(offsets.as_deref().unwrap_or_default()),
         _ => 1,
     };
     Ok(Plan {
@@ -308,6 +332,11 @@ fn plan(
             total: spec.timeouts.total.duration(),
         },
     })
+}
+
+fn most_within_a_second(offsets: &[u64]) -> usize {
+    let until = |i: usize| offsets.partition_point(|at| *at <= offsets[i].saturating_add(1_000_000_000));
+    (0..offsets.len()).map(|i| until(i) - i).max().unwrap_or(1)
 }
 
 fn facts(
@@ -338,7 +367,42 @@ fn facts(
     }
 }
 
+impl LoadSpec {
+    /// Makes what a stage's canonical settings ask for, prompts included.
+    ///
+    /// # Errors
+    /// If the workload is still a name, or the prompts cannot be made.
+    pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
+        let WorkloadChoice::Inline(workload) = settings.workload else {
+            return Err(PromptError("the workload is still a name".to_owned()));
+        };
+        let measured = settings.requests.unwrap_or_default() as usize;
+        Ok(Self {
+            prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
+            workload: *workload,
+            arrival: settings.arrival,
+            delivery: settings.delivery,
+            timeouts: settings.timeouts,
+            heartbeat: settings.heartbeat,
+            origin,
+        })
+    }
+}
+
 impl LoadResult {
+    /// Takes the key out of every text that came from the server.
+    fn mask(&mut self, key: &ApiKey) {
+        let mask = |text: &mut String| *text = key.mask(text);
+        for row in &mut self.requests {
+            row.error.iter_mut().chain(&mut row.finish_reason).for_each(mask);
+        }
+        for row in &mut self.server_metrics {
+            mask(&mut row.name);
+            mask(&mut row.labels);
+        }
+        self.engine_log.iter_mut().chain(&mut self.warnings).for_each(mask);
+    }
+
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
         let mut counts = BTreeMap::new();

@@ -3,21 +3,18 @@
 //! Scraped before the first measured request, once a second while the cell runs, and after
 //! the last; on a thread of its own, with blocking sockets.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use artifacts::{Column, Table, TableError};
 
+use crate::get::get;
 use crate::measure::Epoch;
-use crate::wire::{self, Address, Framing};
+use crate::wire::Address;
 
 /// The sampling interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-
-/// The largest scrape accepted.
-const MAX_SCRAPE: usize = 16 * 1024 * 1024;
 
 /// One sample of one series.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,34 +45,8 @@ impl Scraper {
     /// If the server does not answer with Prometheus text; one sentence.
     pub(crate) fn scrape(&self) -> Result<Vec<MetricRow>, String> {
         let at_ns = i64::try_from(self.epoch.now()).unwrap_or(i64::MAX);
-        let limit = Duration::from_secs(5);
-        let address = self.addresses.first().ok_or("no address")?;
-        let io = |e: std::io::Error| format!("scraping {}: {e}", self.path);
-        let mut stream = TcpStream::connect_timeout(address, limit).map_err(io)?;
-        stream.set_read_timeout(Some(limit)).map_err(io)?;
-        stream.set_write_timeout(Some(limit)).map_err(io)?;
-        let request = format!(
-            "GET {}{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: benchtrail\r\nAccept: text/plain\r\nConnection: close\r\n\r\n",
-            self.address.prefix, self.path, self.address
-        );
-        stream.write_all(request.as_bytes()).map_err(io)?;
-        let (mut bytes, mut piece) = (Vec::new(), [0_u8; 16 * 1024]);
-        // Servers that keep the connection open all the same are left when the answer is complete.
-        let (status, body) = loop {
-            let got = stream.read(&mut piece).map_err(io)?;
-            bytes.extend_from_slice(&piece[..got]);
-            match wire::take_apart(&bytes)? {
-                Some((head, body, true)) => break (head.status, body),
-                Some((head, body, false)) if got == 0 && head.framing == Framing::UntilClose => {
-                    break (head.status, body);
-                }
-                _ if got == 0 => return Err(format!("scraping {}: the answer was cut short", self.path)),
-                _ if bytes.len() > MAX_SCRAPE => {
-                    return Err(format!("scraping {}: more than {MAX_SCRAPE} bytes", self.path));
-                }
-                _ => {}
-            }
-        };
+        let (status, body) = get(&self.address, &self.addresses, &self.path, "text/plain", None)
+            .map_err(|e| format!("scraping {}: {e}", self.path))?;
         if status != 200 {
             return Err(format!("scraping {}: HTTP {status}", self.path));
         }

@@ -16,7 +16,8 @@ pub struct Settings {
     pub workload: WorkloadChoice,
     /// When requests arrive.
     pub arrival: Arrival,
-    /// How many requests are measured. Either this or `requests-per-client`.
+    /// How many requests are measured. Either this or `requests-per-client`; ladders, ramps
+    /// and traces that have neither get those that fit into their time, or all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
@@ -30,6 +31,11 @@ pub struct Settings {
     /// The API to speak; by default the one the server's definition names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
+    /// The environment variable that holds the key sent as `Authorization: Bearer`. The key
+    /// itself is stored nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub api_key_env: Option<String>,
     /// Whether answers are streamed.
     #[serde(default)]
     pub delivery: Delivery,

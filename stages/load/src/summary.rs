@@ -99,12 +99,44 @@ pub struct Summary {
     pub icl: Option<Distribution>,
     /// Last token − sent, ms.
     pub e2e_latency: Option<Distribution>,
+    /// Open arrivals as drawn and as sent; `None` for closed loops and bursts.
+    pub arrivals: Option<Arrivals>,
     /// Sent − scheduled, ms: the client's own delay.
     pub send_lag: Option<Distribution>,
     /// Requests a second that keep every bound; `None` without bounds.
     pub goodput: Option<f64>,
     /// Share of answered requests that keep every bound; `None` without bounds.
     pub slo_pass_rate: Option<f64>,
+}
+
+/// Arrivals as drawn and as sent, by the gaps between them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Requests a second by the schedule: 1 / mean gap.
+    pub drawn_rate: f64,
+    /// Coefficient of variation (sample standard deviation / mean) of the schedule's gaps.
+    pub drawn_cv: f64,
+    /// Requests a second as sent.
+    pub sent_rate: f64,
+    /// Coefficient of variation of the gaps as sent.
+    pub sent_cv: f64,
+}
+
+impl Arrivals {
+    /// Returns the figures of measured requests; `None` for fewer than three of them, or if they
+    /// came all at once.
+    fn of(counted: &[&RequestRow]) -> Option<Self> {
+        let sent: Vec<&&RequestRow> = counted.iter().filter(|r| r.sent_ns.is_some()).collect();
+        let (drawn_rate, drawn_cv) = rate_and_cv(sent.iter().map(|r| r.scheduled_ns).collect())?;
+        let (sent_rate, sent_cv) = rate_and_cv(sent.iter().filter_map(|r| r.sent_ns).collect())?;
+        Some(Self { drawn_rate, drawn_cv, sent_rate, sent_cv })
+    }
+}
+
+fn rate_and_cv(mut stamps: Vec<i64>) -> Option<(f64, f64)> {
+    stamps.sort_unstable();
+    let gaps = Distribution::of(stamps.windows(2).map(|p| (p[1] - p[0]) as f64 / 1e9).collect())?;
+    (gaps.mean > 0.0).then_some((1.0 / gaps.mean, gaps.std? / gaps.mean))
 }
 
 const MS: f64 = 1e6;
@@ -177,6 +209,7 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
         tpot: over(&tpot),
         icl: Distribution::of(gaps(&ok, chunks)),
         e2e_latency: over(&e2e),
+        arrivals: if open { Arrivals::of(&counted) } else { None },
         send_lag: Distribution::of(counted.iter().filter_map(|r| Some(r.send_lag_ns? as f64 / MS)).collect()),
         goodput: if slo.any() { rate(good) } else { None },
         slo_pass_rate: (slo.any() && !ok.is_empty()).then(|| good / ok.len() as f64),
@@ -282,5 +315,21 @@ mod tests {
         assert_eq!(summary.icl.unwrap().n, 2);
         assert_eq!((summary.goodput, summary.slo_pass_rate), (Some(0.25), Some(0.5)));
         assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
+    }
+
+    #[test]
+    fn arrivals_as_sent_stand_beside_those_drawn() {
+        let at = |id: i64, sent_ms: i64| {
+            let sent = row(id, RequestStatus::Timeout, sent_ms * 1_000_000, 0, 0);
+            RequestRow { scheduled_ns: id * 10_000_000, ..sent }
+        };
+        let rows = [at(0, 0), at(1, 15), at(2, 20), at(3, 45)];
+        let arrivals = summarize(&rows, &[], &Slo::default()).arrivals.unwrap();
+        assert!((arrivals.drawn_rate - 100.0).abs() < 1e-9 && arrivals.drawn_cv.abs() < 1e-9);
+        // Gaps of 15, 5 and 25 ms: mean 15, sample standard deviation 10.
+        assert!((arrivals.sent_rate - 1000.0 / 15.0).abs() < 1e-9);
+        assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
+        let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
+        assert!(summarize(&one_by_one, &[], &Slo::default()).arrivals.is_none());
     }
 }

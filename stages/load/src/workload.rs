@@ -6,6 +6,8 @@ use pipeline::stage::{Json, Shipped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::trace::RecordedLengths;
+
 /// The workloads shipped with the binary.
 pub(crate) fn shipped() -> Vec<Shipped> {
     let workload = |name, text| Shipped { collection: "workloads", name, text };
@@ -57,6 +59,8 @@ pub enum Source {
     Mixture(Vec<Part>),
     /// Prompts given outright.
     Pack(Pack),
+    /// Random words, as many as a recorded trace says.
+    Trace(RecordedLengths),
 }
 
 /// Prompts of random words.
@@ -268,6 +272,13 @@ fn check_source(source: &Source, route: &mut Vec<String>, problems: &mut Problem
             route.push("pack".to_owned());
             if pack.file.is_some() != pack.texts.is_empty() {
                 problems.push((route.clone(), "a pack has either `file` or `texts`".to_owned()));
+            }
+        }
+        Source::Trace(trace) => {
+            route.push("trace".to_owned());
+            if !(trace.words_per_token.is_finite() && trace.words_per_token > 0.0) {
+                let given = trace.words_per_token;
+                problems.push((route.clone(), format!("words-per-token must be above 0, got {given}")));
             }
         }
     }

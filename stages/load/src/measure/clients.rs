@@ -12,10 +12,17 @@ use super::clock::Timer;
 use super::exchange::{Attempt, Connection, End, Limits, Shared, Stop, exchange};
 
 /// A request ready to be sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Planned {
     /// Head and body.
     pub(crate) bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Planned {
+    /// Writes no bytes: a head may hold an API key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Planned({} bytes)", self.bytes.len())
+    }
 }
 
 /// Everything the measuring thread needs; warm-up requests come first.

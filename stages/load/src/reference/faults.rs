@@ -14,6 +14,8 @@ pub enum Fault {
     ResetBeforeAnswer,
     /// An HTTP error; 429 and 503 come with `Retry-After: 7`.
     Status(u16),
+    /// HTTP 401 with the request's `Authorization` in the message, after 280 spaces.
+    RepeatKey,
     /// Nothing comes at all.
     StallBeforeHead,
     /// The head comes, and nothing more.

@@ -74,6 +74,7 @@ impl Run {
             api: self.api,
             path: None,
             headers: Vec::new(),
+            api_key: None,
             metrics: None,
             log: None,
         }

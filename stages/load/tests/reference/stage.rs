@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::{Scalar, Store, Table};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{Load, shipped};
+use pipeline::Leases;
 use pipeline::stage::{
     CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Library, Output,
     StageKind,
@@ -70,6 +71,7 @@ fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<
         store: &store,
         scratch: scratch.path(),
         control: &Control::quiet(),
+        leases: &Leases::new(scratch.path(), "test", "ladder"),
         study: None,
     };
     Load.run(&job)

@@ -1,0 +1,241 @@
+//! `load`: one run against a server at a URL, without an experiment.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use load::{
+    Api, ApiKey, Count, Ending, LoadResult, LoadSpec, ModelsError, Origin, OutputMode, Range, RequestStatus,
+    Settings, Slo, Target, WorkloadChoice, list_models, run_load, summarize, tables,
+};
+use pipeline::language::{Disk, Options, load_text};
+use pipeline::stage::{Control, Coordinates};
+use serde_json::{Value, json};
+
+use super::load_table::{json_of, table_of};
+use super::run::listen_for_signals;
+use crate::args::{Global, LoadArgs};
+use crate::exit::Stop;
+use crate::registry::registry;
+use crate::session::user_folders;
+use crate::terminal::{complain, is_watched, say};
+
+pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
+    let spec = spec(arguments)?;
+    let api_key =
+        arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
+    let target = target(arguments, api_key)?;
+    if let Some(folder) = &arguments.out {
+        make_folder(folder)?;
+    }
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let quiet = arguments.quiet || global.json;
+    let bar = bar(spec.prompts.measured.len() as u64, quiet);
+    if !quiet && !is_watched() {
+        complain(&format!("{} requests to {} …", spec.prompts.measured.len(), target.base_url));
+    }
+    let shown = bar.clone();
+    let control = Control::new(cancelled, None, Box::new(move |progress| shown.set_position(progress.done)));
+    let result = run_load(&spec, &target, &control);
+    bar.finish_and_clear();
+    let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+
+    if let Some(folder) = &arguments.out {
+        write(folder, &spec, &result)?;
+    }
+    result.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    let slo = slo(arguments);
+    let summary = summarize(&result.requests, &result.chunks, &slo);
+    if global.json {
+        say(&json_of(arguments.seed, &target, &spec, &result, &summary, &slo).to_string());
+    } else {
+        say(&table_of(arguments.seed, &target, &spec, &result, &summary, &slo));
+    }
+    match &result.ending {
+        Ending::Stopped(_, reason) => {
+            complain(&format!("{reason}: the result holds what had ended until then"));
+            return Err(Stop::interrupted());
+        }
+        Ending::Hung => {
+            let reason = format!("no byte on any stream for {}: the run was ended as hung", spec.heartbeat);
+            return Err(
+                Stop::failed(reason).hint("look at the server's log; --heartbeat sets how long to wait")
+            );
+        }
+        Ending::Gone => {
+            let reason = format!("{} takes no connections any more: the run was ended", target.base_url);
+            return Err(Stop::failed(reason).hint("look whether the server has crashed"));
+        }
+        Ending::Complete => {}
+    }
+    if summary.statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+        Ok(())
+    } else {
+        Err(Stop::failed("no request was answered"))
+    }
+}
+
+/// Returns what is sent and when. The settings go the way of an experiment's: the same checks,
+/// the same search for workloads, the same meaning.
+fn spec(arguments: &LoadArgs) -> Result<LoadSpec, Stop> {
+    let experiment =
+        json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
+    let options = Options { user_folders: user_folders(), ..Options::default() };
+    let file = Path::new("command line");
+    let experiment =
+        load_text(&experiment.to_string(), file, &registry(), &options, &Disk).map_err(|diagnostics| {
+            // Their places are in a text that the user never wrote.
+            let all: Vec<String> = diagnostics.0.iter().map(|d| d.message.clone()).collect();
+            let stop = Stop::usage(all.join("\nerror: "));
+            match diagnostics.0.iter().find_map(|d| d.hint.clone()) {
+                Some(hint) => stop.hint(hint),
+                None => stop,
+            }
+        })?;
+    let parameters = experiment.stages.first().and_then(|stage| stage.parameter_sets.first()).cloned();
+    let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
+        .map_err(|e| Stop::usage(format!("settings: {e}")))?;
+    if let (Some((from, to)), WorkloadChoice::Inline(workload)) =
+        (arguments.output_tokens, &mut settings.workload)
+    {
+        workload.output.tokens =
+            if from == to { Count::Fixed(from) } else { Count::Range(Range { from, to }) };
+        workload.output.mode = OutputMode::Exact;
+    }
+    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    LoadSpec::new(settings, origin).map_err(Stop::usage)
+}
+
+fn settings(arguments: &LoadArgs) -> Value {
+    let arrival = if let Some(rate) = arguments.rate {
+        match arguments.burstiness {
+            Some(burstiness) => json!({ "gamma": { "rate": rate, "burstiness": burstiness } }),
+            None => json!({ "poisson": { "rate": rate } }),
+        }
+    } else if let Some(rate) = arguments.constant {
+        json!({ "constant": { "rate": rate } })
+    } else if !arguments.steps.is_empty() {
+        let levels =
+            arguments.steps.iter().map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
+        json!({ "steps": { "levels": levels.collect::<Vec<_>>() } })
+    } else if let Some((from, to, seconds)) = arguments.ramp {
+        json!({ "ramp": { "from": from, "to": to, "seconds": seconds } })
+    } else if let Some(file) = &arguments.trace {
+        json!({ "trace": { "file": file, "speed": arguments.speed } })
+    } else if arguments.burst {
+        json!("burst")
+    } else {
+        json!({ "closed-loop": { "clients": arguments.concurrency.unwrap_or(1) } })
+    };
+    let generated = |prompts: Value| {
+        json!({
+            "prompts": prompts,
+            "output": { "tokens": 64, "mode": "exact" },
+            "sampling": { "temperature": 0, "seed": 1 },
+        })
+    };
+    let workload = match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
+        (Some((from, to)), _, _) => generated(json!({ "words": { "length": { "from": from, "to": to } } })),
+        (None, Some(name), _) => json!(name),
+        (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
+        (None, None, None) => json!("short-decode"),
+    };
+    let mut settings = json!({
+        "kind": "load",
+        "workload": workload,
+        "arrival": arrival,
+        "warmup": arguments.warmup,
+        "delivery": if arguments.no_stream { "whole" } else { "streamed" },
+        "timeouts": {
+            "connect": arguments.connect_timeout,
+            "first-token": arguments.first_token_timeout,
+            "inter-token": arguments.inter_token_timeout,
+            "total": arguments.timeout,
+        },
+        "heartbeat": arguments.heartbeat,
+    });
+    let told_by_arrivals =
+        !arguments.steps.is_empty() || arguments.ramp.is_some() || arguments.trace.is_some();
+    if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(64)) {
+        settings["requests"] = json!(requests);
+    }
+    settings
+}
+
+/// Returns where requests go, and makes sure that something is there.
+fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop> {
+    let api = Api::from_word(&arguments.api).expect("the parser admits only words of APIs");
+    // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
+    let base_url = arguments.url.trim_end_matches('/');
+    let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
+    let needs_name =
+        matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
+    let model = match (list_models(&base_url, api_key.as_ref()), &arguments.model) {
+        (Err(ModelsError::Url(message)), _) => {
+            let stop = Stop::usage(message);
+            return Err(if base_url.starts_with("https://") {
+                stop.hint("point --url at the server's plain port, or at a local proxy that ends TLS")
+            } else {
+                stop.hint("write it as http://HOST:PORT")
+            });
+        }
+        (Err(ModelsError::Unreachable(error)), _) => {
+            return Err(Stop::failed(format!("{base_url} takes no connection: {error}"))
+                .hint("start the server, or correct host and port in --url"));
+        }
+        (_, Some(model)) => model.clone(),
+        (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
+        (Err(_), None) if !needs_name => String::new(),
+        (Err(error), None) => {
+            return Err(Stop::failed(format!("{base_url} does not tell its models: {error}"))
+                .hint("name the model with --model"));
+        }
+    };
+    Ok(Target {
+        base_url,
+        model,
+        api,
+        path: None,
+        headers: Vec::new(),
+        api_key,
+        metrics: Some(arguments.metrics.clone()),
+        log: None,
+    })
+}
+
+fn slo(arguments: &LoadArgs) -> Slo {
+    let bound = |name: &str| arguments.slo.iter().find(|(n, _)| n == name).map(|(_, ms)| *ms);
+    Slo { ttft_ms: bound("ttft"), tpot_ms: bound("tpot"), e2e_ms: bound("e2e") }
+}
+
+fn bar(requests: u64, quiet: bool) -> ProgressBar {
+    if quiet || !is_watched() {
+        return ProgressBar::hidden();
+    }
+    let template = "{bar:30} {pos} of {len} requests  {elapsed} elapsed";
+    ProgressBar::new(requests)
+        .with_style(ProgressStyle::with_template(template).expect("the template is right"))
+}
+
+/// Makes the folder for the tables before anything is measured; earlier rows are not replaced.
+fn make_folder(folder: &Path) -> Result<(), Stop> {
+    let rows = folder.join("requests.parquet");
+    if rows.exists() {
+        return Err(
+            Stop::usage(format!("{} is there already", rows.display())).hint("give --out another folder")
+        );
+    }
+    fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
+}
+
+fn write(folder: &Path, spec: &LoadSpec, result: &LoadResult) -> Result<(), Stop> {
+    for (name, table) in tables(spec, result)? {
+        let path = folder.join(format!("{name}.parquet"));
+        fs::write(&path, table.to_parquet()?)
+            .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
+
+use load::{Delivery, Distribution, LoadResult, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
+use serde_json::{Map, Value, json};
+
+use crate::terminal::columns;
+
+/// Says below the table where its words are defined.
+const DEFINITIONS: &str = "\
+Definitions, and where vLLM, SGLang, guidellm and aiperf differ (TPOT and ITL most of all): docs/load.md";
+
+/// Returns the table.
+pub(super) fn table_of(
+    seed: u64,
+    target: &Target,
+    spec: &LoadSpec,
+    result: &LoadResult,
+    summary: &Summary,
+    slo: &Slo,
+) -> String {
+    let mut text = format!("{}\n\n", headline(seed, target, spec));
+    text.push_str(&columns(&["run", "", ""], &counts(spec, result, summary, slo), &[1]));
+    text.push_str("\n\n");
+    text.push_str(&columns(
+        &["latency [ms]", "n", "mean", "p50", "p90", "p95", "p99", "max"],
+        &latencies(summary),
+        &[1, 2, 3, 4, 5, 6, 7],
+    ));
+    for line in errors(result, summary) {
+        text.push_str(&format!("\n{line}"));
+    }
+    text.push_str(&format!("\n\n{DEFINITIONS}"));
+    text
+}
+
+fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
+    let arrival = match (spec.arrival.clients(), spec.arrival.rate()) {
+        (Some(1), _) => "1 client".to_owned(),
+        (Some(clients), _) => format!("{clients} clients"),
+        (None, Some(rate)) => format!("{} arrivals at {rate} req/s", spec.arrival.word()),
+        (None, None) => format!("{} arrivals", spec.arrival.word()),
+    };
+    let model = if target.model.is_empty() { "the server's model" } else { &target.model };
+    let delivery = if spec.delivery == Delivery::Streamed { "streamed" } else { "whole" };
+    format!("{model} at {}, {}, {delivery}, {arrival}, seed {seed}", target.base_url, target.api.word())
+}
+
+fn ok(summary: &Summary) -> u64 {
+    summary.statuses.get(&RequestStatus::Ok).copied().unwrap_or(0)
+}
+
+fn peak(result: &LoadResult) -> Option<i64> {
+    let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
+    measured.filter_map(|r| r.in_flight_at_send).max().map(|others| others + 1)
+}
+
+fn counts(spec: &LoadSpec, result: &LoadResult, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
+    let planned = spec.prompts.measured.len();
+    let all: u64 = summary.statuses.values().sum();
+    let number =
+        |value: Option<f64>, digits: usize| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"));
+    let mut rows = Vec::new();
+    let mut row =
+        |name: &str, value: String, unit: &str| rows.push(vec![name.to_owned(), value, unit.to_owned()]);
+    row("Successful requests", ok(summary).to_string(), "");
+    row("Failed requests", (all - ok(summary)).to_string(), "");
+    if all < planned as u64 {
+        row("Requests never sent", (planned as u64 - all).to_string(), "");
+    }
+    row("Benchmark duration", number(summary.window_s, 3), "s");
+    row("Peak requests in flight", peak(result).map_or_else(|| "–".to_owned(), |n| n.to_string()), "");
+    if let Some(a) = summary.arrivals {
+        let drawn = format!(
+            "req/s, gaps' CV {:.2} (drawn {:.2} req/s, CV {:.2})",
+            a.sent_cv, a.drawn_rate, a.drawn_cv
+        );
+        row("Arrival rate as sent", number(Some(a.sent_rate), 2), &drawn);
+    }
+    row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
+    row("Total output tokens", summary.output_tokens.to_string(), "tok");
+    row("Request throughput", number(summary.request_throughput, 2), "req/s");
+    row("Output token throughput", number(summary.output_throughput, 2), "tok/s");
+    row("Total token throughput", number(summary.total_throughput, 2), "tok/s");
+    if *slo != Slo::default() {
+        let bounds = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms)];
+        let bounds: Vec<String> =
+            bounds.iter().filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?))).collect();
+        row("Goodput", number(summary.goodput, 2), &format!("req/s with {}", bounds.join(" and ")));
+        row("Within bounds", number(summary.slo_pass_rate.map(|r| r * 100.0), 1), "% of successful requests");
+    }
+    rows
+}
+
+/// The rows of the latency table; those without values are left out.
+fn latencies(summary: &Summary) -> Vec<Vec<String>> {
+    named(summary)
+        .into_iter()
+        .filter_map(|(_, name, sample)| {
+            let s = sample?;
+            let figures = [s.mean, s.p50, s.p90, s.p95, s.p99, s.max];
+            let mut row = vec![name.to_owned(), s.n.to_string()];
+            row.extend(figures.iter().map(|v| format!("{v:.2}")));
+            Some(row)
+        })
+        .collect()
+}
+
+/// The samples of a run: their names in JSON and in the table.
+fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 6] {
+    [
+        ("ttft_ms", "TTFT  time to first token", summary.ttft),
+        ("ttft_scheduled_ms", "TTFT  from its scheduled time", summary.ttft_scheduled),
+        ("tpot_ms", "TPOT  per output token after the first", summary.tpot),
+        ("icl_ms", "ICL   between chunks (others: ITL)", summary.icl),
+        ("e2e_latency_ms", "E2E   to the last token", summary.e2e_latency),
+        ("send_lag_ms", "Send lag of this client", summary.send_lag),
+    ]
+}
+
+/// A line for each status that is not ok, with the first error of that status.
+fn errors(result: &LoadResult, summary: &Summary) -> Vec<String> {
+    let failed = summary.statuses.iter().filter(|(status, _)| **status != RequestStatus::Ok);
+    let lines: Vec<String> = failed
+        .map(|(status, n)| match first_error(result, *status) {
+            Some(error) => format!("  {n} {}, the first: {error}", status.word()),
+            None => format!("  {n} {}", status.word()),
+        })
+        .collect();
+    if lines.is_empty() { lines } else { [vec![String::new(), "errors".to_owned()], lines].concat() }
+}
+
+fn first_error(result: &LoadResult, status: RequestStatus) -> Option<&str> {
+    let counted = result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
+    counted.filter(|r| r.status == status).find_map(|r| r.error.as_deref())
+}
+
+/// Returns the same as JSON; what is undefined is null.
+pub(super) fn json_of(
+    seed: u64,
+    target: &Target,
+    spec: &LoadSpec,
+    result: &LoadResult,
+    summary: &Summary,
+    slo: &Slo,
+) -> Value {
+    let mut statuses = Map::new();
+    let mut errors = Map::new();
+    for (status, n) in &summary.statuses {
+        statuses.insert(status.word().to_owned(), json!(n));
+        if let Some(error) = first_error(result, *status) {
+            errors.insert(status.word().to_owned(), json!(error));
+        }
+    }
+    let mut document = json!({
+        "url": target.base_url,
+        "model": target.model,
+        "api": target.api.word(),
+        "arrival": spec.arrival,
+        "delivery": spec.delivery,
+        "seed": seed,
+        "complete": result.ending == load::Ending::Complete,
+        "requests_planned": spec.prompts.measured.len(),
+        "requests_ok": ok(summary),
+        "statuses": statuses,
+        "first_errors": errors,
+        "duration_s": summary.window_s,
+        "peak_in_flight": peak(result),
+        "arrivals": summary.arrivals.map(|a| json!({
+            "drawn_rate_per_s": a.drawn_rate, "drawn_cv": a.drawn_cv,
+            "sent_rate_per_s": a.sent_rate, "sent_cv": a.sent_cv,
+        })),
+        "prompt_tokens": summary.prompt_tokens,
+        "output_tokens": summary.output_tokens,
+        "request_throughput_per_s": summary.request_throughput,
+        "output_throughput_tok_per_s": summary.output_throughput,
+        "total_throughput_tok_per_s": summary.total_throughput,
+        "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
+        "goodput_per_s": summary.goodput,
+        "slo_pass_rate": summary.slo_pass_rate,
+        "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
+        "warnings": result.warnings,
+    });
+    for (name, _, sample) in named(summary) {
+        document[name] = sample.map_or(Value::Null, |s| {
+            json!({
+                "n": s.n, "mean": s.mean, "std": s.std, "min": s.min, "max": s.max,
+                "p50": s.p50, "p90": s.p90, "p95": s.p95, "p99": s.p99,
+            })
+        });
+    }
+    document
+}

@@ -1,0 +1,87 @@
+//! One GET with blocking sockets, off the measuring path: metrics, the list of models.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::api_key::ApiKey;
+use crate::wire::{self, Address, Framing};
+
+/// The largest answer accepted.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// For connecting, and for each read and write.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum GetError {
+    /// No address takes a connection.
+    Connect(io::Error),
+    /// What came back is no complete answer.
+    Answer(String),
+}
+
+impl std::fmt::Display for GetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "{error}"),
+            Self::Answer(error) => f.write_str(error),
+        }
+    }
+}
+
+/// Gets a path; returns the status and the body.
+///
+/// # Errors
+/// If there is no complete answer.
+pub(crate) fn get(
+    address: &Address,
+    addresses: &[SocketAddr],
+    path: &str,
+    accept: &str,
+    api_key: Option<&ApiKey>,
+) -> Result<(u16, Vec<u8>), GetError> {
+    let mut stream = connect(addresses).map_err(GetError::Connect)?;
+    let broken = |e: io::Error| GetError::Answer(e.to_string());
+    stream.set_read_timeout(Some(LIMIT)).map_err(broken)?;
+    stream.set_write_timeout(Some(LIMIT)).map_err(broken)?;
+    let mut request = format!(
+        "GET {}{path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: benchtrail\r\nAccept: {accept}\r\n",
+        address.prefix
+    );
+    if let Some((name, value)) = api_key.map(ApiKey::header) {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str("Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(broken)?;
+    let (mut bytes, mut piece) = (Vec::new(), [0_u8; 16 * 1024]);
+    // Servers that keep the connection open all the same are left when the answer is complete.
+    loop {
+        let got = stream.read(&mut piece).map_err(broken)?;
+        bytes.extend_from_slice(&piece[..got]);
+        match wire::take_apart(&bytes).map_err(GetError::Answer)? {
+            Some((head, body, true)) => return Ok((head.status, body)),
+            Some((head, body, false)) if got == 0 && head.framing == Framing::UntilClose => {
+                return Ok((head.status, body));
+            }
+            _ if got == 0 => return Err(GetError::Answer("the answer was cut short".to_owned())),
+            _ if bytes.len() > MAX_ANSWER => {
+                return Err(GetError::Answer(format!("more than {MAX_ANSWER} bytes")));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Connects to the first address that takes a connection.
+fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut first_error = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(address, LIMIT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable)))
+}

@@ -1,0 +1,182 @@
+//! Recorded traffic: when requests came and how long they were, from a JSON Lines or CSV file.
+//!
+//! A row has a time (`timestamp_s`, or `timestamp_ms`, or `timestamp` in ms as in Mooncake's
+//! traces), and may have a prompt length (`input_words`, or `input_tokens` or `input_length` in
+//! tokens) and an output length (`output_tokens` or `output_length`). Other columns are left alone.
+
+use artifacts::Digest;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Arrivals as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Replay {
+    /// The trace: JSON Lines with an object a line, or CSV with a heading.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// How many times faster than recorded.
+    #[serde(default = "as_recorded")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub speed: f64,
+}
+
+fn as_recorded() -> f64 {
+    1.0
+}
+
+/// Prompts of recorded lengths, made of random words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RecordedLengths {
+    /// The trace; request `i` takes row `i`. A row without an output length takes the workload's.
+    pub file: String,
+    /// The digest of the file's bytes; as for arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// How many words stand for a token where the trace counts tokens.
+    #[serde(default = "words_per_token")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub words_per_token: f64,
+}
+
+fn words_per_token() -> f64 {
+    0.9
+}
+
+/// One recorded request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Recorded {
+    /// Seconds since the first one.
+    pub(crate) at_s: f64,
+    pub(crate) words: Option<f64>,
+    pub(crate) input_tokens: Option<f64>,
+    pub(crate) output_tokens: Option<u32>,
+}
+
+impl Recorded {
+    /// Returns how many words the prompt has, at least one.
+    pub(crate) fn words(&self, per_token: f64) -> Option<u32> {
+        let words = self.words.or(self.input_tokens.map(|tokens| tokens * per_token))?;
+        Some(words.round().max(1.0) as u32)
+    }
+}
+
+/// Reads a trace, and checks its digest if one is given; returns its digest too.
+///
+/// # Errors
+/// One sentence that names the file, and the line if there is one.
+pub(crate) fn read_trace(file: &str, digest: Option<&str>) -> Result<(Vec<Recorded>, String), String> {
+    let bytes = std::fs::read(file).map_err(|e| format!("trace {file}: {e}"))?;
+    let found = Digest::of(&bytes).to_string();
+    if let Some(digest) = digest.filter(|d| *d != found) {
+        return Err(format!("trace {file} has changed: expected {digest}, found {found}"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| format!("trace {file} is not UTF-8"))?;
+    let rows = parse(&text).map_err(|(line, message)| format!("trace {file}, line {line}: {message}"))?;
+    if rows.is_empty() { Err(format!("trace {file} holds no requests")) } else { Ok((rows, found)) }
+}
+
+/// Reads the rows of a trace; errors carry the line, from 1.
+fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
+    let mut lines =
+        text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())).filter(|(_, l)| !l.is_empty());
+    let mut rows: Vec<Recorded> = Vec::new();
+    let mut first_s = None;
+    let mut heading: Option<Vec<&str>> = None;
+    if !text.trim_start().starts_with('{') {
+        heading = lines.next().map(|(_, line)| line.split(',').map(str::trim).collect());
+    }
+    for (number, line) in lines {
+        let object = match &heading {
+            None => serde_json::from_str::<Map<String, Value>>(line).map_err(|e| (number, e.to_string()))?,
+            Some(names) => csv_row(names, line).map_err(|e| (number, e))?,
+        };
+        let mut row = recorded(&object).map_err(|e| (number, e))?;
+        let first = *first_s.get_or_insert(row.at_s);
+        row.at_s -= first;
+        if rows.last().is_some_and(|before| row.at_s < before.at_s) {
+            return Err((number, "the time is earlier than the one before".to_owned()));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Reads a line of numbers; fields that are none are left out.
+fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    if fields.len() != names.len() {
+        return Err(format!("{} fields under {} headings", fields.len(), names.len()));
+    }
+    let pairs = names.iter().zip(fields);
+    Ok(pairs
+        .filter_map(|(name, field)| Some(((*name).to_owned(), field.parse::<f64>().ok()?.into())))
+        .collect())
+}
+
+fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
+    let number =
+        |names: &[&str]| match names.iter().find_map(|name| Some((name, object.get(*name)?.as_f64()?))) {
+            Some((name, value)) if !value.is_finite() || value < 0.0 => Err(format!("`{name}` is {value}")),
+            found => Ok(found.map(|(_, value)| value)),
+        };
+    let at_s = match number(&["timestamp_s"])? {
+        Some(seconds) => seconds,
+        None => number(&["timestamp_ms", "timestamp"])?
+            .map(|ms| ms / 1000.0)
+            .ok_or("there is no number under `timestamp_s`, `timestamp_ms` or `timestamp`")?,
+    };
+    Ok(Recorded {
+        at_s,
+        words: number(&["input_words"])?,
+        input_tokens: number(&["input_tokens", "input_length"])?,
+        output_tokens: number(&["output_tokens", "output_length"])?.map(|n| n.round().max(1.0) as u32),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_lines_and_csv_tell_the_same() {
+        let lines = "{\"timestamp\": 1500, \"input_length\": 100, \"output_length\": 7, \"hash_ids\": [1]}\n\
+                     {\"timestamp\": 1750, \"input_length\": 10, \"output_length\": 2}\n";
+        let table = "timestamp_s,input_tokens,output_tokens,model\n1.5,100,7,a\n\n1.75,10,2,b\n";
+        let rows = parse(lines).unwrap();
+        assert_eq!(rows, parse(table).unwrap());
+        assert_eq!((rows[0].at_s, rows[1].at_s), (0.0, 0.25));
+        assert_eq!((rows[0].words(0.9), rows[1].output_tokens), (Some(90), Some(2)));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, line, part) in [
+            ("{\"timestamp\": 2}\n{\"timestamp\": 1}", 2, "earlier"),
+            ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "no number under"),
+            ("{\"timestamp\": 2, \"input_words\": -1}", 1, "`input_words` is -1"),
+            ("timestamp_s,input_words\n1,2\n1", 3, "1 fields under 2 headings"),
+            ("{\"timestamp\": 2}\nnonsense", 2, "expected"),
+        ] {
+            let (found, message) = parse(text).unwrap_err();
+            assert!(found == line && message.contains(part), "{found}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_trace_must_not_change() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "timestamp_s\n1\n2\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        let (rows, digest) = read_trace(path, None).unwrap();
+        assert_eq!(rows.len(), 2);
+        assert!(read_trace(path, Some(&digest)).is_ok());
+        std::fs::write(file.path(), "timestamp_s\n1\n3\n").unwrap();
+        assert!(read_trace(path, Some(&digest)).unwrap_err().contains("has changed"));
+    }
+}

@@ -1,0 +1,264 @@
+//! `benchtrail load`: one run against a URL, as its user drives it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use artifacts::Table;
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
+use serde_json::Value;
+
+struct Outcome {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn command(url: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+    command.args(["load", "--url", url]).args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir());
+    command.env("XDG_CONFIG_HOME", "/nowhere");
+    command
+}
+
+fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().expect("the binary starts");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+fn run(url: &str, more: &[&str]) -> Outcome {
+    outcome(&mut command(url, more))
+}
+
+impl Outcome {
+    fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}:\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+fn server(behaviour: Behaviour) -> ReferenceServer {
+    ReferenceServer::start(behaviour).expect("a free port")
+}
+
+fn faulty(fault: Fault) -> ReferenceServer {
+    server(Behaviour { faults: Faults::all(fault), ..Behaviour::default() })
+}
+
+fn table(folder: &Path, name: &str) -> Table {
+    let bytes = fs::read(folder.join(format!("{name}.parquet"))).expect("the table was written");
+    Table::from_parquet(bytes).expect("it is a table")
+}
+
+#[test]
+fn a_run_prints_the_table_users_of_other_tools_know() {
+    let server = server(Behaviour { ttft: Duration::from_millis(5), ..Behaviour::default() });
+    let shown =
+        run(&server.url(), &["--concurrency", "4", "--requests", "16", "--slo", "ttft=10000,tpot=10000"])
+            .ok();
+    for line in [
+        "reference at http://127.0.0.1:",
+        "openai-completions, streamed, 4 clients, seed 164",
+        "Successful requests",
+        "Benchmark duration",
+        "Request throughput",
+        "Output token throughput",
+        "Total token throughput",
+        "Goodput",
+        "req/s with TTFT ≤ 10000 ms and TPOT ≤ 10000 ms",
+        "TTFT  time to first token",
+        "TPOT  per output token after the first",
+        "ICL   between chunks",
+        "E2E   to the last token",
+        "Send lag of this client",
+        "docs/load.md",
+    ] {
+        assert!(shown.stdout.contains(line), "{line} is not in:\n{}", shown.stdout);
+    }
+    assert_eq!(server.truth(16).len(), 16);
+}
+
+#[test]
+fn the_json_counts_what_the_server_sent() {
+    let server = server(Behaviour::default());
+    let arguments =
+        ["--burst", "--requests", "5", "--prompt-words", "3..9", "--output-tokens", "7", "--json"];
+    let shown = run(&server.url(), &arguments).ok().json();
+    assert_eq!((&shown["requests_ok"], &shown["output_tokens"]), (&5.into(), &35.into()));
+    assert_eq!((&shown["arrival"], &shown["complete"]), (&"burst".into(), &true.into()));
+    assert_eq!(shown["icl_ms"]["n"], 30);
+    assert_eq!(shown["statuses"]["ok"], 5);
+    assert!(shown["goodput_per_s"].is_null() && shown["ttft_scheduled_ms"]["n"] == 5);
+}
+
+#[test]
+fn the_tables_are_those_of_a_load_stage() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("rows");
+    let path = out.to_str().expect("UTF-8");
+    let arguments = ["--requests", "4", "--warmup", "2", "--out", path];
+    run(&server.url(), &arguments).ok();
+    assert_eq!(table(&out, "requests").rows(), 6);
+    assert_eq!(table(&out, "prompts").rows(), 6);
+    assert_eq!(table(&out, "cell").rows(), 1);
+    assert_eq!(table(&out, "chunks").rows(), 6 * 24);
+    assert!(table(&out, "server_metrics").rows() >= 2);
+    let again = run(&server.url(), &arguments);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("requests.parquet is there already"), "{}", again.stderr);
+}
+
+#[test]
+fn a_trace_decides_when_requests_come_and_how_long_they_are() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("trace.csv");
+    fs::write(&trace, "timestamp_ms,input_words,output_tokens\n0,4,3\n40,5,2\n80,6,1\n").expect("a file");
+    let (server, path) = (server(Behaviour::default()), trace.to_str().expect("UTF-8"));
+    let shown = run(&server.url(), &["--trace", path, "--speed", "2", "--json"]).ok().json();
+    assert_eq!((&shown["requests_ok"], &shown["output_tokens"]), (&3.into(), &6.into()));
+    let wrong = run(&server.url(), &["--trace", path, "--requests", "4"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("request 3 has no row"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_ladder_and_a_ramp_send_what_fits_into_their_time() {
+    let server = server(Behaviour::default());
+    let sent =
+        |more: &[&str]| run(&server.url(), &[more, &["--json"]].concat()).ok().json()["requests_ok"].clone();
+    assert_eq!(sent(&["--steps", "20:0.2,100:0.1"]), 14);
+    assert_eq!(sent(&["--ramp", "0:100:0.4"]), 20);
+    assert_eq!(run(&server.url(), &["--steps", "20"]).code, Some(2));
+}
+
+#[test]
+fn one_seed_sends_the_same_prompts_and_another_seed_others() {
+    let prompts = |seed: &str| {
+        let server = server(Behaviour::default());
+        run(&server.url(), &["--requests", "3", "--seed", seed, "--output-tokens", "2"]).ok();
+        let bodies = server.truth(3).into_iter().map(|t| String::from_utf8(t.request).expect("UTF-8"));
+        bodies.map(|b| b.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(prompts("1"), prompts("1"));
+    assert_ne!(prompts("1"), prompts("2"));
+}
+
+#[test]
+fn a_base_of_the_openai_api_and_a_given_model_are_taken_as_meant() {
+    let server = server(Behaviour::default());
+    let url = format!("{}/v1/", server.url());
+    run(&url, &["--requests", "1", "--model", "mine", "--api", "openai-chat"]).ok();
+    let request = String::from_utf8(server.truth(1).remove(0).request).expect("UTF-8");
+    assert!(
+        request.starts_with("POST /v1/chat/completions ") && request.contains("\"model\":\"mine\""),
+        "{request}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_a_remedy() {
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let shown = run(&format!("http://127.0.0.1:{port}"), &[]);
+    assert_eq!(shown.code, Some(1));
+    let expected = format!("error: http://127.0.0.1:{port} takes no connection: ");
+    assert!(
+        shown.stderr.starts_with(&expected) && shown.stderr.contains("hint: start the server"),
+        "{}",
+        shown.stderr
+    );
+}
+
+#[test]
+fn wrong_arguments_are_told_with_what_would_be_right() {
+    let cases: [(&str, &[&str], &str); 7] = [
+        ("https://127.0.0.1:1", &[], "https is not supported"),
+        ("127.0.0.1:1", &[], "begins with http://"),
+        ("http://127.0.0.1:1", &["--workload", "short-decod"], "short-decod"),
+        ("http://127.0.0.1:1", &["--rate", "0"], "above 0"),
+        ("http://127.0.0.1:1", &["--rate", "1", "--burst"], "cannot be used with"),
+        ("http://127.0.0.1:1", &["--slo", "itl=3"], "there are ttft, tpot and e2e"),
+        ("http://127.0.0.1:1", &["--timeout", "30"], "30 s"),
+    ];
+    for (url, arguments, part) in cases {
+        let shown = run(url, arguments);
+        assert_eq!(shown.code, Some(2), "{arguments:?}: {}", shown.stderr);
+        assert!(shown.stderr.contains(part), "`{part}` is not in:\n{}", shown.stderr);
+    }
+}
+
+#[test]
+fn a_run_without_any_answer_fails_and_shows_the_first_error() {
+    let server = faulty(Fault::Status(503));
+    let shown = run(&server.url(), &["--requests", "3"]);
+    assert_eq!(shown.code, Some(1));
+    assert!(shown.stdout.contains("3 http_error, the first: HTTP 503"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("no request was answered"), "{}", shown.stderr);
+}
+
+#[test]
+fn a_stopped_run_keeps_what_it_has() {
+    let server = server(Behaviour { ttft: Duration::from_millis(20), ..Behaviour::default() });
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().to_str().expect("UTF-8");
+    let mut command = command(&server.url(), &["--requests", "100000", "--out", out]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    server.truth(5);
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be stopped");
+    let output = child.wait_with_output().expect("it ends");
+    let shown = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(130), "{shown}");
+    assert!(shown.contains("Requests never sent") && shown.contains("TTFT"), "{shown}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result holds"));
+    assert!((4..100_000).contains(&table(folder.path(), "requests").rows()));
+}
+
+#[test]
+fn the_key_goes_to_the_server_and_nowhere_else() {
+    const KEY: &str = "sk-do-not-tell-0123456789";
+    let sent = server(Behaviour::default());
+    let mut with_key = command(&sent.url(), &["--requests", "1", "--api-key-env", "LOAD_TEST_KEY"]);
+    outcome(with_key.env("LOAD_TEST_KEY", KEY)).ok();
+    let request = String::from_utf8(sent.truth(1).remove(0).request).expect("UTF-8");
+    assert!(request.contains(&format!("Authorization: Bearer {KEY}\r\n")), "{request}");
+
+    let refusing = faulty(Fault::RepeatKey);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().to_str().expect("UTF-8");
+    let mut with_key =
+        command(&refusing.url(), &["--requests", "2", "--api-key-env", "LOAD_TEST_KEY", "--out", out]);
+    let shown = outcome(with_key.env("LOAD_TEST_KEY", KEY));
+    assert_eq!(shown.code, Some(1));
+    assert!(shown.stdout.contains("2 http_error, the first: HTTP 401"), "{}", shown.stdout);
+    // The error text is cut within the key: not even its start may be left.
+    assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
+    for entry in fs::read_dir(folder.path()).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let bytes = fs::read(&path).expect("a file");
+        assert!(!bytes.windows(5).any(|w| w == b"sk-do"), "{}", path.display());
+    }
+    let table = table(folder.path(), "requests");
+    assert!(
+        matches!(table.value("error", 0), Ok(artifacts::Scalar::Text(e)) if e.contains("wrong key") && !e.contains("sk-do"))
+    );
+}
+
+#[test]
+fn a_key_that_is_not_set_is_told_before_anything_is_sent() {
+    let server = server(Behaviour::default());
+    let shown = run(&server.url(), &["--api-key-env", "LOAD_TEST_NO_SUCH_KEY"]);
+    assert_eq!(shown.code, Some(4));
+    assert!(shown.stderr.contains("`LOAD_TEST_NO_SUCH_KEY`"), "{}", shown.stderr);
+    assert!(server.truth(0).is_empty());
+}
