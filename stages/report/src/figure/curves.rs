@@ -29,6 +29,7 @@ struct Frame {
 }
 
 const HEIGHT: f64 = 260.0;
+const TOP: f64 = 70.0;
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
@@ -72,7 +73,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let (row, column) = (number / columns, number % columns);
         let frame = Frame {
             left: 52.0 + (width + gap) * column as f64,
-            top: 62.0 + (HEIGHT + 70.0) * row as f64,
+            top: TOP + (HEIGHT + 70.0) * row as f64,
             width,
             height: HEIGHT,
         };
@@ -108,7 +109,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &label);
         }
     }
-    svg.height = 62.0 + (HEIGHT + 70.0) * rows as f64 - 22.0;
+    svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;
     Ok(())
 }
 
@@ -215,10 +216,10 @@ fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale,
     reference.dedup_by(|a, b| a.0 == b.0);
     for curve in curves {
         let class = format!("c{}", curve.series % 6);
-        let banded: Vec<_> = curve.points.iter().filter_map(|p| Some((p.x, p.band?))).collect();
-        if banded.len() > 1 {
-            let upper = banded.iter().map(|(px, (_, high))| (x.at(*px), y.at(*high)));
-            let lower = banded.iter().rev().map(|(px, (low, _))| (x.at(*px), y.at(*low)));
+        for run in curve.points.split(|p| p.band.is_none()).filter(|run| run.len() > 1) {
+            let ends = |p: &Point| p.band.expect("points without a band are split off");
+            let upper = run.iter().map(|p| (x.at(p.x), y.at(ends(p).1)));
+            let lower = run.iter().rev().map(|p| (x.at(p.x), y.at(ends(p).0)));
             svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band {class}"), true);
         }
     }

@@ -95,8 +95,10 @@ impl Plot<'_> {
 
     /// A column's name and unit for people.
     fn axis_label(&self, given: Option<&str>, column: &str) -> String {
-        let words = column.replace('_', " ");
-        match (given, self.view.unit(column).as_deref()) {
+        let unit = self.view.unit(column);
+        let bare = unit.as_deref().and_then(|u| column.strip_suffix(u)?.strip_suffix('_'));
+        let words = bare.unwrap_or(column).replace('_', " ");
+        match (given, unit.as_deref()) {
             (Some(label), _) => label.to_owned(),
             (None, None | Some("1")) => words,
             (None, Some(unit)) => format!("{words} ({unit})"),

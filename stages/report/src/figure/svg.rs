@@ -7,11 +7,11 @@ pub(super) const WIDTH: f64 = 720.0;
 const STYLE: &str = "\
 svg{color:#1f2328;font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
 text{fill:currentColor}\
-.c0{--c:#0072b2}.c1{--c:#d55e00}.c2{--c:#009e73}.c3{--c:#b0529b}.c4{--c:#8a6d00}.c5{--c:#3b8fc4}\
-.line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}\
-.mark{fill:var(--c);stroke:none}\
-.band{fill:var(--c);fill-opacity:.16;stroke:none}\
-.whisker{stroke:var(--c);stroke-width:1.5}\
+.c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#b0529b}.c4{color:#8a6d00}.c5{color:#3b8fc4}\
+.line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\
+.mark{fill:currentColor;stroke:none}\
+.band{fill:currentColor;fill-opacity:.16;stroke:none}\
+.whisker{stroke:currentColor;stroke-width:1.5}\
 .grid{stroke:currentColor;stroke-opacity:.13}\
 .axis{stroke:currentColor;stroke-opacity:.55}\
 .reference{fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4}\
@@ -20,7 +20,7 @@ text{fill:currentColor}\
 .title{font-size:14px;font-weight:600}\
 .facet{font-weight:600}\
 @media (prefers-color-scheme:dark){svg{color:#e6edf3}\
-.c0{--c:#56b4e9}.c1{--c:#f0a35e}.c2{--c:#4fc99a}.c3{--c:#e59ac4}.c4{--c:#f0e442}.c5{--c:#a9d3f5}}\
+.c0{color:#56b4e9}.c1{color:#f0a35e}.c2{color:#4fc99a}.c3{color:#e59ac4}.c4{color:#f0e442}.c5{color:#a9d3f5}}\
 @media print{svg{color:#000}}";
 
 /// A picture while it is drawn.
