@@ -25,7 +25,7 @@ pub struct Data {
 
 /// An output of one cell.
 #[derive(Clone, Debug)]
-pub struct Part<T> {
+pub(crate) struct Part<T> {
     /// The cell.
     pub coordinates: Coordinates,
     /// The artifact.
@@ -36,7 +36,7 @@ pub struct Part<T> {
 
 /// Why a lookup has no answer; `None` as message means the artifact is not in memory yet.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Miss {
+pub(crate) enum Miss {
     /// The artifact must be fetched first.
     Unread,
     /// There is no such thing; says what there is.
@@ -51,7 +51,7 @@ impl From<String> for Miss {
 
 /// Rows of a table, chosen by a condition.
 #[derive(Clone, Debug)]
-pub struct View {
+pub(crate) struct View {
     /// Whether the rows are those of a table or of the ledger.
     pub source: Source,
     /// The stage's name.
@@ -69,7 +69,7 @@ pub struct View {
 }
 
 /// A condition: columns, and the values of which a row must have one.
-pub type Where = Vec<(String, Vec<Scalar>)>;
+pub(crate) type Where = Vec<(String, Vec<Scalar>)>;
 
 impl Data {
     /// Makes the data of a cell's inputs and study; nothing is read yet.
@@ -81,19 +81,19 @@ impl Data {
     ///
     /// # Errors
     /// If the report was started without one.
-    pub fn study(&self) -> Result<&Study, String> {
+    pub(crate) fn study(&self) -> Result<&Study, String> {
         self.study.as_ref().ok_or_else(|| "this report does not see the study".to_owned())
     }
 
     /// Returns whether a stage is needed and its cells that are ok have this output.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         let Some((stage, output)) = name.split_once('.') else { return false };
         let cells = self.stages.iter().filter(|s| s.stage == stage).flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
     }
 
     /// Returns the needed stages.
-    pub fn stages(&self) -> &[Input] {
+    pub(crate) fn stages(&self) -> &[Input] {
         &self.stages
     }
 
@@ -101,7 +101,7 @@ impl Data {
     ///
     /// # Errors
     /// If an artifact is missing, damaged, or not what its record says.
-    pub fn fetch(&self, store: &Store) -> Result<bool, String> {
+    pub(crate) fn fetch(&self, store: &Store) -> Result<bool, String> {
         let wanted = std::mem::take(&mut *lock(&self.wanted));
         for digest in &wanted {
             let bytes = store.get(digest).map_err(|e| e.to_string())?;
@@ -127,7 +127,7 @@ impl Data {
     ///
     /// # Errors
     /// If there is no such stage, output or column, or the table is not read yet.
-    pub fn view(&self, name: &str, condition: &Where) -> Result<View, Miss> {
+    pub(crate) fn view(&self, name: &str, condition: &Where) -> Result<View, Miss> {
         let (source, stage, output, parts) = match ledger::table(name, self.study.as_ref())? {
             Some(part) => (Source::Ledger, "", name, vec![part]),
             None => {
@@ -169,7 +169,7 @@ impl Data {
     ///
     /// # Errors
     /// If no cell or several meet the condition, or the document has no such path.
-    pub fn document(
+    pub(crate) fn document(
         &self,
         stage: &str,
         output: &str,
@@ -266,7 +266,7 @@ impl View {
     ///
     /// # Errors
     /// If there is no such column.
-    pub fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
+    pub(crate) fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
         let (part, row) = self.rows[index];
         self.at(part, row, column)
     }
@@ -284,7 +284,7 @@ impl View {
     ///
     /// # Errors
     /// If there is none; says which there are.
-    pub fn require(&self, column: &str) -> Result<(), Miss> {
+    pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
         let known = self.columns();
         if known.iter().any(|c| c == column) {
             return Ok(());
@@ -294,7 +294,7 @@ impl View {
     }
 
     /// Returns the columns, coordinates first.
-    pub fn columns(&self) -> Vec<String> {
+    pub(crate) fn columns(&self) -> Vec<String> {
         let Some(first) = self.parts.first() else { return Vec::new() };
         let mut columns: Vec<_> = first.coordinates.0.iter().map(|(axis, _)| axis.clone()).collect();
         columns.retain(|c| !first.content.has(c));
@@ -303,12 +303,12 @@ impl View {
     }
 
     /// Returns the unit of a column.
-    pub fn unit(&self, column: &str) -> Option<String> {
+    pub(crate) fn unit(&self, column: &str) -> Option<String> {
         self.parts.first().and_then(|p| p.content.unit(column))
     }
 
     /// Returns the key columns of a chosen row and their values, `a=x,b=y`.
-    pub fn row_key(&self, index: usize) -> String {
+    pub(crate) fn row_key(&self, index: usize) -> String {
         let pairs = self.keys.iter().map(|k| match self.get(index, k) {
             Ok(value) => format!("{k}={value}"),
             Err(_) => k.clone(),
@@ -320,7 +320,7 @@ impl View {
     ///
     /// # Errors
     /// If there is no such column.
-    pub fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
+    pub(crate) fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
         for column in by.iter().rev() {
             let (descending, column) =
                 column.strip_prefix('-').map_or((false, column.as_str()), |rest| (true, rest));
@@ -347,13 +347,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 ///
 /// # Errors
 /// If there is no full stop in it.
-pub fn split(name: &str) -> Result<(&str, &str), Miss> {
+pub(crate) fn split(name: &str) -> Result<(&str, &str), Miss> {
     name.split_once('.').ok_or_else(|| format!("`{name}` names no output: write it as `stage.output`").into())
 }
 
 /// Returns the value at a path of keys and indices joined by full stops. A key may itself
 /// hold full stops if no shorter one matches.
-pub fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
+pub(crate) fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
     if path.is_empty() {
         return Some(json);
     }
@@ -373,7 +373,7 @@ pub fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
 }
 
 /// Returns a JSON value as a scalar; `None` for arrays and objects.
-pub fn scalar(json: &Json) -> Option<Scalar> {
+pub(crate) fn scalar(json: &Json) -> Option<Scalar> {
     Some(match json {
         Json::Null => Scalar::Null,
         Json::Bool(value) => Scalar::Bool(*value),

@@ -73,7 +73,7 @@ pub fn format_value(
 }
 
 /// Returns what is wrong with a format, whatever value it will meet.
-pub fn check_format(format: &str) -> Result<(), String> {
+pub(crate) fn check_format(format: &str) -> Result<(), String> {
     if format.is_empty() || format == "p" || format.contains('|') {
         return Ok(());
     }

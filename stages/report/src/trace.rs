@@ -106,11 +106,11 @@ impl Entry {
 
 /// The entries of one rendering, shared by everything that makes traced texts.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Mutex<Vec<Entry>>>);
+pub(crate) struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
 impl Ledger {
     /// Records an entry and returns its text wrapped in marks.
-    pub fn mark(&self, entry: Entry) -> String {
+    pub(crate) fn mark(&self, entry: Entry) -> String {
         let mut entries = self.0.lock().expect("no holder of this lock panics");
         let mut marked = String::from(OPEN);
         push_number(&mut marked, entries.len());
@@ -122,7 +122,7 @@ impl Ledger {
     }
 
     /// Returns the entries so far.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         self.0.lock().expect("no holder of this lock panics").clone()
     }
 }
@@ -193,7 +193,7 @@ pub struct Span {
 
 /// A line of a template, by the position of the template among those rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// Where in the Markdown the text from this line begins, in bytes.
     pub at: usize,
     /// The template.
@@ -204,7 +204,7 @@ pub struct Origin {
 
 /// A rendering with its marks taken out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extracted {
+pub(crate) struct Extracted {
     /// The Markdown.
     pub markdown: String,
     /// The traced texts in the order they stand.
@@ -215,7 +215,7 @@ pub struct Extracted {
 
 impl Extracted {
     /// Returns the template and line the text at a byte came from.
-    pub fn origin(&self, at: usize) -> Option<Origin> {
+    pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
         let after = self.origins.partition_point(|o| o.at <= at);
         after.checked_sub(1).map(|i| self.origins[i])
     }
@@ -226,7 +226,7 @@ impl Extracted {
 ///
 /// # Errors
 /// If a filter of the template changed a traced text or cut a mark in half.
-pub fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, String> {
+pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, String> {
     let entries = ledger.entries();
     let mut out = Extracted::default();
     let (mut line, mut column) = (1usize, 1usize);
@@ -287,7 +287,7 @@ pub fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, String> {
 ///
 /// # Errors
 /// Never for spans; the table type's own rules are passed on.
-pub fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
+pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
     let int = |pick: fn(&Span) -> Option<i64>| spans.iter().map(pick).collect::<Vec<_>>();
     let text = |pick: fn(&Span) -> Option<String>| spans.iter().map(pick).collect::<Vec<_>>();
     Table::new(vec![
