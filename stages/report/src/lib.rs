@@ -5,6 +5,7 @@
 //! refuses every other numeral. `docs/number-check.md` has the rules.
 
 mod check;
+mod comparisons;
 mod data;
 mod figure;
 mod format;

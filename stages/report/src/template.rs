@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior};
 
+use crate::comparisons::{bound, compared};
 use crate::trace::{is_mark, origin_mark};
 
 /// A template and its text, as the parameters hold it.
@@ -46,6 +47,7 @@ pub(crate) fn closure(
             let detail = error.detail().unwrap_or("does not parse");
             problems.push(format!("template `{name}` line {line}: {detail}"));
         }
+        problems.extend(comparisons_of_shown_values(&name, &text));
         let mut next = Vec::new();
         for tag in tags(&text).filter(|t| t.kind == Kind::Block) {
             let inner = tag.inner.trim_matches(['-', '+']).trim();
@@ -68,6 +70,23 @@ pub(crate) fn closure(
         found.push(Template { name, text });
     }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// A shown value in a comparison would be answered by its kind, without an error.
+fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let mut problems = Vec::new();
+    for tag in tags(text).filter(|t| t.kind != Kind::Comment) {
+        if let Some(shown) = compared(tag.inner, &known) {
+            let line = line_of(text, tag.start);
+            problems.push(format!(
+                "template `{name}` line {line}: `{shown}` is a shown value and cannot be compared; compare a \
+                 plain one: `raw(…)`, `row.column`, `rows(…)|length`, `plan(…)`"
+            ));
+        }
+        known.extend(bound(tag.inner, &known));
+    }
+    problems
 }
 
 /// Returns an environment with our syntax and strictness, without functions.

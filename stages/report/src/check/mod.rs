@@ -153,7 +153,7 @@ fn stands_alone(markdown: &str, range: &Range<usize>) -> bool {
     let first = markdown[range.clone()].chars().next();
     let left = before.next().is_none_or(|c| {
         let next = before.next();
-        !joins(c, next) && !(first.is_some_and(char::is_numeric) && sign(c, next))
+        !(joins(c, next) || first.is_some_and(char::is_numeric) && sign(c, next))
     });
     let right = after.next().is_none_or(|c| {
         let next = after.next();

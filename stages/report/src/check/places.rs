@@ -54,14 +54,12 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
                 LinkType::Inline => links.push((range.start, range.clone(), dest_url.to_string())),
                 _ => {}
             },
-            Event::End(TagEnd::Link | TagEnd::Image) => {
-                if links.last().is_some_and(|(_, r, _)| *r == range) {
-                    let (_, range, destination) = links.pop().expect("just seen");
-                    let from = inner_end.max(range.start);
-                    if let Some(at) = markdown[from..range.end].find(&destination) {
-                        let start = from + at;
-                        exempt.everything.push(start..start + destination.len());
-                    }
+            Event::End(TagEnd::Link | TagEnd::Image) if links.last().is_some_and(|(_, r, _)| *r == range) => {
+                let (_, range, destination) = links.pop().expect("just seen");
+                let from = inner_end.max(range.start);
+                if let Some(at) = markdown[from..range.end].find(&destination) {
+                    let start = from + at;
+                    exempt.everything.push(start..start + destination.len());
                 }
             }
             Event::Code(_) => {

@@ -11,10 +11,10 @@ use pipeline::stage::{
 use report::Report;
 use serde_json::json;
 
-pub struct Templates(pub BTreeMap<String, String>);
+pub(crate) struct Templates(pub(crate) BTreeMap<String, String>);
 
 impl Templates {
-    pub fn one(text: &str) -> Self {
+    pub(crate) fn one(text: &str) -> Self {
         Self(BTreeMap::from([("t.md".to_owned(), text.to_owned())]))
     }
 }
@@ -29,14 +29,14 @@ impl Library for Templates {
     }
 }
 
-pub struct Lab {
-    pub folder: tempfile::TempDir,
-    pub store: Store,
-    pub inputs: Vec<Input>,
-    pub study: Study,
+pub(crate) struct Lab {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) store: Store,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) study: Study,
 }
 
-pub fn coordinates(pairs: &[(&str, Scalar)]) -> Coordinates {
+pub(crate) fn coordinates(pairs: &[(&str, Scalar)]) -> Coordinates {
     Coordinates(pairs.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect())
 }
 
@@ -68,7 +68,7 @@ fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
     }
 }
 
-pub fn efficiency() -> Table {
+pub(crate) fn efficiency() -> Table {
     let configurations = ["batched", "batched", "batched", "serial", "serial", "serial"];
     Table::with_metadata(
         vec![
@@ -98,7 +98,7 @@ fn breakdown() -> Table {
     .unwrap()
 }
 
-pub fn comparison() -> Table {
+pub(crate) fn comparison() -> Table {
     Table::new(vec![
         Column::text("workload", [Some("short-decode"), Some("shared-prefix")]),
         Column::float("delta", [Some(0.42), Some(-0.0349)]).unit("1"),
@@ -110,7 +110,7 @@ pub fn comparison() -> Table {
 }
 
 impl Lab {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let nothing = coordinates(&[]);
@@ -172,7 +172,7 @@ impl Lab {
         Self { folder, store, inputs, study }
     }
 
-    pub fn render(&self, settings: &Json, templates: &Templates) -> Result<Done, Failure> {
+    pub(crate) fn render(&self, settings: &Json, templates: &Templates) -> Result<Done, Failure> {
         let parameters = canonical(settings, templates).map_err(|p| Failure::failed(p[0].message.clone()))?;
         let nothing = coordinates(&[]);
         let control = Control::quiet();
@@ -193,17 +193,17 @@ impl Lab {
     }
 
     /// Renders a template without declarations.
-    pub fn render_text(&self, text: &str) -> Result<String, String> {
+    pub(crate) fn render_text(&self, text: &str) -> Result<String, String> {
         let done = self.render(&json!({"template": "t.md"}), &Templates::one(text));
         done.map(|d| markdown(&d)).map_err(|f| f.reason)
     }
 }
 
-pub fn canonical(settings: &Json, templates: &Templates) -> Result<Json, Vec<Problem>> {
+pub(crate) fn canonical(settings: &Json, templates: &Templates) -> Result<Json, Vec<Problem>> {
     Report.canonical(settings, templates)
 }
 
-pub fn bytes(done: &Done, name: &str) -> Vec<u8> {
+pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
     let output = done.outputs.iter().find(|o| o.name == name).unwrap();
     match &output.content {
         pipeline::stage::Content::Bytes(bytes) => bytes.clone(),
@@ -211,10 +211,10 @@ pub fn bytes(done: &Done, name: &str) -> Vec<u8> {
     }
 }
 
-pub fn markdown(done: &Done) -> String {
+pub(crate) fn markdown(done: &Done) -> String {
     String::from_utf8(bytes(done, "report")).unwrap()
 }
 
-pub fn trace(done: &Done) -> Table {
+pub(crate) fn trace(done: &Done) -> Table {
     Table::from_parquet(bytes(done, "trace")).unwrap()
 }

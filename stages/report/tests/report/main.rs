@@ -4,3 +4,4 @@ mod figures;
 mod fixture;
 mod mutations;
 mod rendering;
+mod typed_numbers;

@@ -213,3 +213,21 @@ fn every_mistake_in_the_settings_is_reported() {
     let messages: Vec<_> = problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(messages.len(), 3, "{messages:?}");
 }
+
+#[test]
+fn a_shown_value_cannot_be_compared() {
+    let only = r#"{"configuration": "serial", "concurrency": 2}"#;
+    for condition in ["< 0.1", "> 0.1", "== 0.52"] {
+        let call = format!(r#"value("results.efficiency", {only}, "efficiency")"#);
+        for text in [
+            format!("a\n{{% if {call} {condition} %}}yes{{% endif %}}\n"),
+            format!("{{% set v = {call} %}}\n{{% if v {condition} %}}yes{{% endif %}}\n"),
+        ] {
+            let error = Lab::new().render_text(&text).unwrap_err();
+            assert!(error.starts_with("template `t.md` line 2: "), "{error}");
+        }
+    }
+    let text =
+        format!(r#"{{% if raw("results.efficiency", {only}, "efficiency") == 0.52 %}}yes{{% endif %}}"#);
+    assert_eq!(Lab::new().render_text(&text).as_deref(), Ok("yes\n"));
+}
