@@ -177,6 +177,7 @@ impl Lab {
         let nothing = coordinates(&[]);
         let control = Control::quiet();
         let scratch: &Path = self.folder.path();
+        let leases = pipeline::Leases::new(scratch, "quickstart", "report");
         Report.run(&Job {
             experiment: "quickstart",
             stage: "report",
@@ -188,6 +189,7 @@ impl Lab {
             store: &self.store,
             scratch,
             control: &control,
+            leases: &leases,
             study: Some(&self.study),
         })
     }
