@@ -15,10 +15,13 @@ pub const AGGREGATES: &[&str] = &["median", "quantile", "stddev", "stddev_pop", 
 pub const SCALARS: &[&str] =
     &["ceil", "exp", "floor", "ln", "log10", "log2", "pow", "power", "sqrt", "trunc"];
 
+type OfSample = fn(&Sample) -> Option<f64>;
+type OfNumber = fn(f64) -> f64;
+
 /// Adds them to a connection.
 pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    let statistics: [(&'static str, fn(&Sample) -> Option<f64>); 5] = [
+    let statistics: [(&'static str, OfSample); 5] = [
         ("median", |s| Some(s.median())),
         ("stddev", Sample::std),
         ("variance", Sample::variance),
@@ -29,7 +32,7 @@ pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
         connection.create_aggregate_function(name, 1, flags, Statistic { name, of })?;
     }
     connection.create_aggregate_function("quantile", 2, flags, Quantile)?;
-    let scalars: [(&'static str, fn(f64) -> f64); 8] = [
+    let scalars: [(&'static str, OfNumber); 8] = [
         ("sqrt", f64::sqrt),
         ("exp", f64::exp),
         ("ln", f64::ln),
@@ -82,7 +85,7 @@ fn wrong(message: String) -> Error {
 /// A statistic of all values of a group.
 struct Statistic {
     name: &'static str,
-    of: fn(&Sample) -> Option<f64>,
+    of: OfSample,
 }
 
 impl Aggregate<Vec<f64>, Option<f64>> for Statistic {

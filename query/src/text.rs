@@ -24,7 +24,7 @@ fn tokens(sql: &str) -> Vec<Token> {
             '/' if rest.peek() == Some(&'*') => {
                 rest.next();
                 let mut last = ' ';
-                while let Some(c) = rest.next() {
+                for c in rest.by_ref() {
                     if last == '*' && c == '/' {
                         break;
                     }
