@@ -11,3 +11,4 @@ mod errors;
 mod help;
 mod numbers;
 mod readme;
+mod sql;

@@ -241,6 +241,24 @@ fn a_check_finds_what_cannot_work() {
     );
 }
 
+#[test]
+fn the_page_names_every_function_and_its_queries_work() {
+    let page = include_str!("../../docs/sql.md");
+    for name in [query::ALLOWED, query::AGGREGATES, query::SCALARS].concat() {
+        assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}(")), "{name}");
+    }
+    let shape = |name: &str| Shape { name: name.into(), columns: vec![Column::int("phase", [])], open: true };
+    let facts =
+        Shape { name: "cell".into(), columns: vec![Column::int("expected_requests", [])], open: false };
+    let tables = [shape("ladder.requests"), shape("requests"), facts];
+    let queries: Vec<&str> =
+        page.split("```sql\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert_eq!(queries.len(), 3);
+    for query in queries {
+        assert!(check(query, &tables).is_ok(), "{query}: {:?}", check(query, &tables));
+    }
+}
+
 proptest! {
     #[test]
     fn quantiles_and_deviations_are_those_of_the_statistics_crate(
