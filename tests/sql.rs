@@ -11,7 +11,8 @@ fn ask(project: &Project, query: &str, more: &[&str]) -> Outcome {
 
 #[test]
 fn sql_counts_the_rows_of_all_cells_by_their_coordinates() {
-    let query = "select configuration, count(distinct concurrency) as levels, sum(phase = 'measured') as measured
+    let query =
+        "select configuration, count(distinct concurrency) as levels, sum(phase = 'measured') as measured
                  from \"ladder.requests\" where not superseded group by configuration";
     let answer = ask(finished(), query, &["--csv"]).ok();
     assert_eq!(answer.stdout, "configuration,levels,measured\nbatched,3,48\nserial,3,48\n");
@@ -49,6 +50,7 @@ fn sql_that_cannot_be_answered_says_why() {
 #[test]
 fn sql_without_a_query_lists_the_tables() {
     let tables = finished().run(["sql", "experiments/quickstart.yaml", "--smoke"]).ok().stdout;
-    let line = tables.lines().find(|l| l.starts_with("\"ladder.requests\"")).expect("a line for the raw rows");
+    let line =
+        tables.lines().find(|l| l.starts_with("\"ladder.requests\"")).expect("a line for the raw rows");
     assert!(line.contains("configuration, workload, concurrency, rep, request_id"), "{line}");
 }
