@@ -134,6 +134,20 @@ pub(crate) enum Command {
 
 The definition of every metric, and where other tools define it otherwise: docs/load.md")]
     Load(Box<LoadArgs>),
+    /// Ask the tables of an experiment a question in SQL.
+    #[command(after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
+one stage has it. A stage with axes has the rows of all its ok cells in one table, the axes as
+columns. What a query may say: docs/sql.md.
+
+Examples:
+  benchtrail sql experiments/quickstart.yaml                list the tables
+  benchtrail sql experiments/quickstart.yaml 'select * from \"results.cells\" limit 5'
+  benchtrail sql experiments/quickstart.yaml \\
+      'select configuration, concurrency, quantile((done_ns - sent_ns) / 1e6, 0.99) as p99_ms
+       from \"ladder.requests\" group by configuration, concurrency'
+  benchtrail sql experiments/quickstart.yaml 'select * from gates where not passed' --json
+  benchtrail sql experiments/quickstart.yaml 'select * from cells' --parquet cells.parquet")]
+    Sql(SqlArgs),
     /// Tell where a number of a report came from, down to the raw request rows.
     #[command(after_long_help = "Examples:
   benchtrail why reports/quickstart/report.md:42
@@ -352,6 +366,28 @@ pub(crate) struct LoadArgs {
     /// Say nothing but the result.
     #[arg(long, short, help_heading = "Results")]
     pub(crate) quiet: bool,
+/// Arguments of `sql`.
+#[derive(Debug, Args)]
+pub(crate) struct SqlArgs {
+    /// The experiment's YAML file.
+    pub(crate) experiment: PathBuf,
+    /// One SELECT [default: list the tables].
+    pub(crate) query: Option<String>,
+    /// Use a profile of the experiment.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Which rows of the answer to show, half-open: `FROM..TO` [default: the first 40].
+    #[arg(long, value_name = "FROM..TO")]
+    pub(crate) rows: Option<String>,
+    /// Print the answer as CSV: null is an empty field.
+    #[arg(long, conflicts_with_all = ["rows", "json"])]
+    pub(crate) csv: bool,
+    /// Write the answer to a Parquet file, units in the fields' metadata.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "csv"], requires = "query")]
+    pub(crate) parquet: Option<PathBuf>,
 }
 
 /// Arguments of `why`.

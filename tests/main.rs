@@ -12,3 +12,4 @@ mod errors;
 mod help;
 mod numbers;
 mod readme;
+mod sql;

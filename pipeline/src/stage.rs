@@ -406,6 +406,12 @@ impl Control {
         self.deadline
     }
 
+    /// Returns the flag that is raised when the user asks to stop, for work that cannot call
+    /// [`check`](Self::check).
+    pub fn stop_flag(&self) -> std::sync::Arc<AtomicBool> {
+        std::sync::Arc::clone(&self.cancelled)
+    }
+
     /// Tells whether to go on; long work asks often.
     ///
     /// # Errors

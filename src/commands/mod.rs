@@ -11,6 +11,7 @@ mod plan;
 mod run;
 mod schema;
 mod show;
+mod sql;
 mod status;
 mod why;
 
@@ -30,6 +31,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Status(arguments) => status::status(arguments, global),
         Command::Ls(arguments) => ls::ls(arguments, global),
         Command::Show(arguments) => show::show(arguments, global),
+        Command::Sql(arguments) => sql::sql(arguments, global),
         Command::Why(arguments) => why::why(arguments, global),
         Command::Audit(arguments) => audit::audit(arguments, global),
         Command::Fsck(arguments) => fsck::fsck(arguments, global),

@@ -71,6 +71,11 @@ impl Spec {
         matches!(self.kind, Type::Int | Type::Float)
     }
 
+    /// Returns the column without values.
+    pub(crate) fn empty_column(&self) -> Column {
+        self.column(std::iter::empty())
+    }
+
     fn column(&self, values: impl Iterator<Item = Scalar>) -> Column {
         let data = match self.kind {
             Type::Int => {

@@ -19,6 +19,7 @@ fn flow(value: &Json) -> String {
             format!("{{{}}}", parts.join(", "))
         }
         Json::Array(list) => format!("[{}]", list.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Json::String(text) if text.contains([',', ':', '{', '[', '"', '#']) => value.to_string(),
         Json::String(text) => text.clone(),
         other => other.to_string(),
     }

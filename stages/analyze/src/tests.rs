@@ -137,6 +137,12 @@ pub(crate) fn everything() -> Json {
         ]},
         "law": {"operator": "fit", "from": "means", "ladder": "concurrency",
                 "column": "output_throughput_mean", "model": "amdahl"},
+        "slowest": {"operator": "sql", "keys": ["configuration", "concurrency"],
+                    "query": "select configuration, concurrency, max(e2e_latency_ms) as e2e_latency_ms_worst, \
+                              quantile(ttft_ms, 0.9) as ttft_ms_p90 from requests group by configuration, concurrency",
+                    "units": {"e2e_latency_ms_worst": "ms", "ttft_ms_p90": "ms"},
+                    "descriptions": {"e2e_latency_ms_worst": "longest request of all repetitions",
+                                     "ttft_ms_p90": "90th percentile over the requests of all repetitions"}},
     })
 }
 
@@ -476,7 +482,7 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
              underscores",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
              parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins, crossover, \
-             goodput, fit",
+             goodput, fit, sql",
             "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
             "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",
@@ -533,4 +539,134 @@ fn failed_requests_count_in_the_rate_and_in_no_latency() {
     close(cells.float("output_throughput").unwrap()[0], 30.0 / 4.0);
     close(cells.float("e2e_latency_ms_max").unwrap()[0], 3_000.0);
     assert_eq!(cells.int("e2e_latency_ms_n").unwrap()[0], Some(3));
+}
+
+#[test]
+fn a_query_finds_what_the_operators_find() {
+    let (_folder, store) = store();
+    let settings = json!({
+        "cells": {"operator": "cell-summary"},
+        "means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["output_throughput"]},
+        "by_sql": {"operator": "sql", "keys": ["configuration", "concurrency"], "query":
+            "select configuration, concurrency, count(*) as n, avg(output_throughput) as mean,
+                    stddev(output_throughput) as std from cells group by 1, 2",
+            "units": {"mean": "tok/s"}},
+        "raw": {"operator": "sql", "level": "pooled", "query":
+            "select count(*) as n, sum(superseded) as superseded,
+                    (select count(*) from \"ladder.chunks\") as chunks from \"ladder.requests\" where phase = 'measured'"},
+        "plain": {"operator": "sql", "level": "cell", "keys": ["configuration", "concurrency", "rep"],
+                  "query": "select configuration, concurrency, rep, ok_rate, output_throughput as rate from cells"},
+        "again": {"operator": "aggregate", "from": "plain", "over": ["rep"], "columns": ["rate"]},
+    });
+    let inputs = inputs(&store);
+    let done = analyze(&store, &inputs, &settings).unwrap();
+    let (means, by_sql) = (table(&done, "means"), table(&done, "by_sql"));
+    assert_eq!(means.text("configuration").unwrap(), by_sql.text("configuration").unwrap());
+    assert_eq!(means.int("concurrency").unwrap(), by_sql.int("concurrency").unwrap());
+    assert_eq!(means.float("output_throughput_std").unwrap(), by_sql.float("std").unwrap());
+    assert_eq!(by_sql.unit("mean").as_deref(), Some("tok/s"));
+    assert_eq!(by_sql.int("n").unwrap(), vec![Some(3); 6]);
+    let raw = table(&done, "raw");
+    assert_eq!((raw.int("n").unwrap(), raw.int("superseded").unwrap()), (vec![Some(72)], vec![Some(0)]));
+    assert!(raw.int("chunks").unwrap()[0].unwrap() > 0);
+    assert_eq!(raw.metadata("level").as_deref(), Some("pooled"));
+    let plain = table(&done, "plain");
+    assert_eq!((plain.unit("rate").as_deref(), plain.unit("ok_rate").as_deref()), (Some("tok/s"), Some("1")));
+    assert_eq!(
+        table(&done, "again").float("rate_mean").unwrap(),
+        means.float("output_throughput_mean").unwrap()
+    );
+    // Every row stands on the whole of what was read.
+    let lineage = table(&done, "by_sql.lineage");
+    assert_eq!(lineage.rows(), 6);
+    assert!(lineage.text("source").unwrap().iter().all(|s| *s == Some("cells")));
+    assert!(lineage.int("source_row_end").unwrap().iter().all(|e| *e == Some(18)));
+    assert_eq!(table(&done, "raw.lineage").rows(), 36);
+}
+
+#[test]
+fn a_query_that_cannot_work_is_told_while_planning() {
+    let told = |table: Json| {
+        let problems = canonical(&json!({
+            "cells": {"operator": "cell-summary"}, "made": table, "later": {"operator": "requests"},
+        }));
+        let problems = problems.err().unwrap_or_default();
+        let text = |p: &Problem| {
+            let steps = p.route.iter().fold(String::new(), |text, step| match step {
+                Step::Key(key) if text.is_empty() => key.clone(),
+                Step::Key(key) => format!("{text}.{key}"),
+                Step::Index(i) => format!("{text}[{i}]"),
+            });
+            format!("{steps}: {} ({})", p.message, p.hint.clone().unwrap_or_default())
+        };
+        problems.iter().map(text).collect::<Vec<_>>()
+    };
+    let sql = |query: &str| told(json!({"operator": "sql", "query": query}));
+    assert_eq!(sql("select ok_rate, my_axis from cells where rep = 1"), [""; 0]);
+    assert_eq!(
+        sql("select ok_rate frm cells"),
+        ["tables.made.query: the query is no SQL: near \"cells\": syntax error (column 20) ()"]
+    );
+    assert_eq!(
+        sql("select 1 as one from cels"),
+        ["tables.made.query: there is no table `cels` in this stage (did you mean `cells`?)"]
+    );
+    assert_eq!(
+        sql("select 1 as one from later"),
+        [
+            "tables.made.query: the table `later` does not come before this one (a table may use those declared above \
+          it: change the order)"
+        ]
+    );
+    assert_eq!(
+        sql("select output_troughput from cells"),
+        ["tables.made.query: no table the query reads has a column `output_troughput` (did you mean \
+          `output_throughput`? (if it is an axis, name it in `keys`))"]
+    );
+    assert_eq!(
+        sql("select random() as r from cells"),
+        ["tables.made.query: a query may not call `random` ()"]
+    );
+    assert_eq!(
+        sql("select avg(ok_rate) from cells"),
+        [
+            "tables.made.query: `avg(ok_rate)` is no name for a column (name it with `as`: lower-case letters, digits \
+          and underscores)"
+        ]
+    );
+    assert_eq!(
+        told(
+            json!({"operator": "sql", "query": "select ok_rate from cells", "keys": ["reps"], "units": {"ok_rat": "1"}})
+        ),
+        [
+            "tables.made.keys[0]: the query returns no column `reps` (there are: ok_rate)",
+            "tables.made.units.ok_rat: the query returns no column `ok_rat` (did you mean `ok_rate`?)",
+        ]
+    );
+}
+
+#[test]
+fn a_query_that_fails_on_the_rows_says_what_there_is() {
+    let (_folder, store) = store();
+    let failed = |query: &str| {
+        let settings =
+            json!({"cells": {"operator": "cell-summary"}, "made": {"operator": "sql", "query": query}});
+        let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
+        format!("{} ({})", failure.reason, failure.hint.unwrap_or_default())
+    };
+    assert_eq!(
+        failed("select 1 as one from cells where confguration = 'serial'"),
+        "table `made` (sql): the query reads `confguration`, and no table it reads has such a column (did you mean \
+         `configuration`?)"
+    );
+    assert_eq!(
+        failed("select count(*) as n from \"lader.requests\""),
+        "table `made` (sql): the query reads `lader.requests`, and there is no such table (did you mean \
+         `ladder.requests`?)"
+    );
+    assert_eq!(
+        failed("select ok_rate from cells"),
+        "table `made` (sql): the query returns several rows and no `keys` tell them apart (name the columns that name \
+         a row with `keys`)"
+    );
 }

@@ -20,6 +20,10 @@ pub(crate) trait Gate: Send + Sync {
     fn schema(&self) -> Json;
     /// Checks the parameters and returns them with defaults filled in.
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>>;
+    /// Returns the name in the results, if parameters decide it.
+    fn label(&self, _parameters: &Json) -> String {
+        self.name().to_owned()
+    }
     /// Judges one stage.
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure>;
 }

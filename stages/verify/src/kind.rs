@@ -189,7 +189,7 @@ pub(crate) fn run(
         for stage in &stages {
             for judgement in gate.judge(&planned.parameters, stage)? {
                 let (gate, severity, reason) =
-                    (planned.gate.clone(), planned.severity, planned.reason.clone());
+                    (gate.label(&planned.parameters), planned.severity, planned.reason.clone());
                 findings.push(Finding { stage, gate, severity, reason, judgement });
             }
         }

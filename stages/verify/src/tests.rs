@@ -74,6 +74,7 @@ pub(crate) fn every_gate() -> Json {
         {"gate": "census"}, {"gate": "row-status"}, {"gate": "expected-rows"}, {"gate": "degenerate"},
         {"gate": "token-accounting"}, {"gate": "delivered-length"}, {"gate": "client-lag"},
         {"gate": "same-prompts", "across": "configuration"}, {"gate": "repeats"}, {"gate": "identities"},
+        {"gate": "sql", "name": "nobody-waits-long", "query": "select max(done_ns - sent_ns) < 1e9 as passed from requests"},
     ]})
 }
 
@@ -129,8 +130,8 @@ fn a_clean_study_passes_every_gate() {
     assert_eq!(done.warnings, Vec::<String>::new());
     let gates = table(&done, "gates");
     assert!(gates.boolean("passed").unwrap().iter().all(|p| *p == Some(true)));
-    // Eight gates judge each of four cells, two judge the stage.
-    assert_eq!(gates.rows(), 8 * 4 + 2);
+    // Nine gates judge each of four cells, two judge the stage.
+    assert_eq!(gates.rows(), 9 * 4 + 2);
     assert_eq!(table(&done, "exclusions").rows(), 0);
     let census = table(&done, "census");
     assert_eq!(census.int("rows_measured_ok").unwrap(), [Some(32)]);
@@ -308,7 +309,99 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
             "which gate? — there are: census, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, client-lag, same-prompts, repeats, identities",
+             delivered-length, client-lag, same-prompts, repeats, identities, sql",
+        ]
+    );
+}
+
+#[test]
+fn a_gate_in_sql_judges_each_cell_by_its_own_rows() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    let query =
+        "select sum(status = 'ok') >= expected_requests as passed, sum(status = 'ok') || ' ok' as observed,
+                        'at least ' || expected_requests as expected,
+                        'request_id ' || group_concat(iif(status = 'ok', null, request_id)) as evidence
+                 from requests, cell where phase = 'measured' and not superseded";
+    let gate = json!({"gate": "sql", "name": "enough-ok", "severity": "exclude", "reason": "too few", "query": query});
+    let done = verify(&store, &inputs, &json!({"gates": [gate]}));
+    let place = "configuration=serial,rep=2";
+    assert_eq!(broken(&done), [("enough-ok".to_owned(), Some(place.to_owned()))]);
+    let gates = table(&done, "gates");
+    let text = |column: &str| gates.text(column).unwrap();
+    assert_eq!(text("observed"), [Some("8 ok"), Some("8 ok"), Some("8 ok"), Some("7 ok")]);
+    assert_eq!(text("expected"), [Some("at least 8"); 4]);
+    assert_eq!(text("evidence"), [None, None, None, Some("request_id 3")]);
+    let reason = table(&done, "exclusions").text("reason").unwrap()[0].map(str::to_owned);
+    assert_eq!(reason.as_deref(), Some("too few: 7 ok (expected at least 8)"));
+}
+
+#[test]
+fn a_gate_in_sql_may_look_at_chunks_and_metrics_and_may_have_nothing_to_judge() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |_| ());
+    let gate = |name: &str, query: &str| json!({"gate": "sql", "name": name, "query": query});
+    let done = verify(
+        &store,
+        &inputs,
+        &json!({"gates": [
+            gate("counted", "select (select count(*) from chunks) = max(value) - min(value) as passed from server_metrics"),
+            gate("unknown", "select min(cached_prompt_tokens) > 0 as passed from requests where cached_prompt_tokens < 0"),
+            gate("nothing", "select 0 as passed from requests where status = 'timeout'"),
+        ]}),
+    );
+    let gates = table(&done, "gates");
+    assert_eq!(broken(&done), []);
+    assert_eq!(gates.boolean("passed").unwrap(), [vec![Some(true); 4], vec![None; 8]].concat());
+    assert_eq!(gates.text("observed").unwrap()[4], Some("passed = null"));
+    assert_eq!(gates.text("observed").unwrap()[8], Some("the query returns no row"));
+}
+
+#[test]
+fn a_gate_in_sql_that_is_no_predicate_is_refused() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |_| ());
+    for (query, told) in [
+        ("select 1 as passed from requests", "the query returns 9 rows; a predicate is one row"),
+        ("select 'yes' as passed", "the first column is `yes`, which is neither true nor false"),
+        (
+            "select facts as passed from cell",
+            "the query reads `facts`, and no table it reads has such a column",
+        ),
+    ] {
+        let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
+        let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet()).err().unwrap();
+        assert_eq!(failure.reason, format!("gate mine, cell configuration=batched,rep=1: {told}"));
+    }
+}
+
+#[test]
+fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
+    struct NoLibrary;
+    impl pipeline::Library for NoLibrary {
+        fn find(&self, _: &str, _: &str) -> Option<Json> {
+            None
+        }
+        fn names(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+    let settings = json!({"gates": [
+        {"gate": "sql", "name": "Mine", "query": "select 1 as passed from request"},
+        {"gate": "sql", "name": "census", "query": "select max(statuss) as passed from requests"},
+        {"gate": "sql", "name": "chance", "query": "select random() > 0 as passed"},
+    ]});
+    let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
+    let told: Vec<String> =
+        problems.iter().map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-"))).collect();
+    assert_eq!(
+        told,
+        [
+            "`Mine` is no name for a gate — a name is made of lower-case letters, digits and hyphens",
+            "the query reads `request`, and there is no such table — did you mean `requests`?",
+            "`census` is the name of another gate — -",
+            "the query reads `statuss`, and no table it reads has such a column — did you mean `status`?",
+            "a query may not call `random` — -",
         ]
     );
 }

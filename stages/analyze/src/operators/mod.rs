@@ -12,6 +12,7 @@ mod paired_deltas;
 mod pairs;
 mod parallel_efficiency;
 mod requests;
+mod sql;
 mod wins;
 
 use crate::operator::Operator;
@@ -30,6 +31,7 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &crossover::Crossover,
     &goodput::Goodput,
     &fit::Fit,
+    &sql::Sql,
 ];
 
 /// What the documentation says of an operator.

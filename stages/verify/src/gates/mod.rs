@@ -9,6 +9,7 @@ mod identities;
 mod repeats;
 mod row_status;
 mod same_prompts;
+mod sql;
 mod token_accounting;
 
 use crate::gate::Gate;
@@ -25,6 +26,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &same_prompts::SamePrompts,
     &repeats::Repeats,
     &identities::Identities,
+    &sql::Sql,
 ];
 
 /// What the documentation says of a gate.

@@ -1,0 +1,159 @@
+//! Whether a query can work, from the columns alone.
+
+use std::collections::BTreeSet;
+
+use artifacts::{Column, ColumnData};
+
+use crate::database::{Database, Heading};
+use crate::error::QueryError;
+use crate::limits::Limits;
+
+/// A table as it is known before it is made.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Its name.
+    pub name: String,
+    /// The columns known; values are ignored.
+    pub columns: Vec<Column>,
+    /// Whether it may turn out to have more columns (such as the axes of an experiment).
+    pub open: bool,
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Integers.
+    Int,
+    /// Doubles.
+    Float,
+    /// Text.
+    Text,
+    /// Truth values.
+    Bool,
+}
+
+/// A result column as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its name.
+    pub name: String,
+    /// The unit of the column it repeats.
+    pub unit: Option<String>,
+    /// The meaning of the column it repeats.
+    pub description: Option<String>,
+    /// Its type; `None` if only the rows will tell.
+    pub kind: Option<Kind>,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// The result columns known so far.
+    pub columns: Vec<Expected>,
+    /// Columns the query reads that no table is known to have, in the order met: an open table
+    /// must turn out to have them.
+    pub assumed: Vec<String>,
+}
+
+/// Checks a query: syntax, tables, columns, what queries may not do. Then asks made-up rows
+/// for the types of the result.
+///
+/// # Errors
+/// If the query cannot work whatever the rows.
+pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
+    const MOST: usize = 100;
+    let mut shapes = shapes.to_vec();
+    let known: Vec<usize> = shapes.iter().map(|s| s.columns.len()).collect();
+    let mut assumed = Vec::new();
+    let headings = loop {
+        let error = match database(&shapes)?.headings(sql) {
+            Ok(headings) => break headings,
+            Err(error) => error,
+        };
+        let (column, everywhere) = match &error {
+            QueryError::NoColumn(name) => (name.rsplit('.').next().unwrap_or(name).to_owned(), false),
+            QueryError::NoJoinColumn(name) => (name.clone(), true),
+            _ => return Err(error),
+        };
+        let lacking: Vec<usize> = (0..shapes.len())
+            .filter(|i| shapes[*i].open && !shapes[*i].columns.iter().any(|c| c.name == column))
+            .collect();
+        let mut helped = everywhere && !lacking.is_empty();
+        for i in lacking {
+            shapes[i].columns.push(Column::new(column.as_str(), ColumnData::Int(Vec::new())));
+            if everywhere {
+                continue;
+            }
+            if database(&shapes)?.headings(sql).err().as_ref() != Some(&error) {
+                helped = true;
+                break;
+            }
+            shapes[i].columns.pop();
+        }
+        if !helped || assumed.len() >= MOST {
+            return Err(error);
+        }
+        if !assumed.contains(&column) {
+            assumed.push(column);
+        }
+    };
+    let limits = Limits { rows: 1_000, bytes: 1 << 20, instructions: 1_000_000, ..Limits::default() };
+    // What fails on made-up rows may work on real ones; then the types are not known.
+    let sample = database(&shapes)?.select(sql, &limits).ok();
+    let guessed: BTreeSet<&str> = shapes
+        .iter()
+        .zip(&known)
+        .flat_map(|(s, known)| s.columns[*known..].iter().map(|c| c.name.as_str()))
+        .collect();
+    let expected = |heading: Heading| {
+        let column = sample.as_ref().and_then(|a| a.table.column(&heading.name).ok());
+        let origin = heading.origin.filter(|o| !guessed.contains(o.name.as_str()));
+        let repeats_a_guess = guessed.contains(heading.name.as_str());
+        let kind = match (&origin, column) {
+            (Some(origin), _) => Some(kind(&origin.data)),
+            (None, Some(column)) if !repeats_a_guess && has_values(&column.data) => Some(kind(&column.data)),
+            _ => None,
+        };
+        let (unit, description) = origin.map_or((None, None), |o| (o.unit, o.description));
+        Expected { name: heading.name, unit, description, kind }
+    };
+    Ok(Checked { columns: headings.into_iter().map(expected).collect(), assumed })
+}
+
+/// Fills tables with a few made-up rows.
+fn database(shapes: &[Shape]) -> Result<Database, QueryError> {
+    let mut database = Database::new()?;
+    for shape in shapes {
+        let columns: Vec<Column> = shape.columns.iter().map(made_up).collect();
+        database.add_columns(&shape.name, &columns)?;
+    }
+    Ok(database)
+}
+
+fn made_up(column: &Column) -> Column {
+    let data = match &column.data {
+        ColumnData::Int(_) => ColumnData::Int(vec![Some(1), Some(2), Some(3)]),
+        ColumnData::Float(_) => ColumnData::Float(vec![Some(1.5), Some(2.5), Some(4.5)]),
+        ColumnData::Text(_) => ColumnData::Text(["a", "b", "c"].map(|t| Some(t.to_owned())).to_vec()),
+        ColumnData::Bool(_) => ColumnData::Bool(vec![Some(true), Some(false), Some(true)]),
+    };
+    Column { data, ..column.clone() }
+}
+
+fn kind(data: &ColumnData) -> Kind {
+    match data {
+        ColumnData::Int(_) => Kind::Int,
+        ColumnData::Float(_) => Kind::Float,
+        ColumnData::Text(_) => Kind::Text,
+        ColumnData::Bool(_) => Kind::Bool,
+    }
+}
+
+fn has_values(data: &ColumnData) -> bool {
+    match data {
+        ColumnData::Int(v) => v.iter().any(Option::is_some),
+        ColumnData::Float(v) => v.iter().any(Option::is_some),
+        ColumnData::Text(v) => v.iter().any(Option::is_some),
+        ColumnData::Bool(v) => v.iter().any(Option::is_some),
+    }
+}

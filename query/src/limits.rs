@@ -1,0 +1,34 @@
+//! How much a query may cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What ends a query that asks for too much. The first three are counts, so that they strike at
+/// the same place on every machine.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The most rows of an answer.
+    pub rows: usize,
+    /// The most bytes of an answer, in memory.
+    pub bytes: usize,
+    /// The most instructions of SQLite's virtual machine: about 10⁸ take a second.
+    pub instructions: u64,
+    /// The moment by which it must have ended.
+    pub deadline: Option<Instant>,
+    /// Raised by whoever wants it to end.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { rows: 10_000_000, bytes: 2 << 30, instructions: 100_000_000_000, deadline: None, stop: None }
+    }
+}
+
+impl Limits {
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed))
+            || self.deadline.is_some_and(|d| Instant::now() >= d)
+    }
+}

@@ -1,0 +1,388 @@
+//! `sql`: a query over the tables above it, and over raw rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::{Column, ColumnData, Scalar, Table};
+use pipeline::{Failure, Json, Problem, Step};
+use query::{Database, Expected, Kind, Limits, QueryError, Shape};
+use rows::{CellRows, Settings, synthetic};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Frame, Level, Missing, Row, Span, Spec, spans};
+use crate::intake::Load;
+use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+
+pub(crate) struct Sql;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Parameters {
+    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"` and `"STAGE.chunks"` with the axes as columns.
+    query: String,
+    /// The result columns that name a row; none if there is one row.
+    #[serde(default)]
+    keys: Vec<String>,
+    /// The units of computed columns, by name; a column that only repeats another keeps its own.
+    #[serde(default)]
+    units: BTreeMap<String, String>,
+    /// What computed columns mean, by name.
+    #[serde(default)]
+    descriptions: BTreeMap<String, String>,
+    /// What a row of the result stands for.
+    #[serde(default)]
+    level: Stands,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Stands {
+    Row,
+    Cell,
+    #[default]
+    Marginal,
+    Pooled,
+}
+
+impl Stands {
+    fn level(self) -> Level {
+        match self {
+            Self::Row => Level::Row,
+            Self::Cell => Level::Cell,
+            Self::Marginal => Level::Marginal,
+            Self::Pooled => Level::Pooled,
+        }
+    }
+}
+
+impl Operator for Sql {
+    fn name(&self) -> &'static str {
+        "sql"
+    }
+
+    fn summary(&self) -> &'static str {
+        "The answer to one SQL query over tables above it and over raw request rows."
+    }
+
+    fn source(&self) -> &'static str {
+        "SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, `stddev` and `variance` (n − 1) as everywhere here; the SQL page lists functions and limits. Rows are sorted by key. Lineage: every row stands on the whole of each table the query reads, since SQL does not tell more."
+    }
+
+    fn schema(&self) -> Json {
+        rows::inline_schema::<Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
+        let given: Parameters = settings.read()?;
+        let shapes = shapes(&given.query, scope);
+        let checked = query::check(&given.query, &shapes).map_err(|error| {
+            let known: BTreeSet<&str> =
+                shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect();
+            let problem = match &error {
+                QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
+                QueryError::NoColumn(name) => {
+                    let hint = rows::did_you_mean(name, &known.into_iter().collect::<Vec<_>>());
+                    Some(settings.problem(&at("query"), error.to_string()).hint(hint))
+                }
+                _ => None,
+            };
+            vec![problem.unwrap_or_else(|| settings.problem(&at("query"), error.to_string()))]
+        })?;
+        let mut problems = misspelt(&checked.assumed, &given, &shapes, settings, scope);
+        problems.extend(misnamed(&checked.columns, &given, settings));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let columns = checked.columns.iter().filter(|c| !given.keys.contains(&c.name));
+        let columns =
+            columns.map(|c| spec(c.name.as_str(), c.kind, (&c.unit, &c.description), &given)).collect();
+        Ok(Plan { parameters: rows::canonical(&given), columns })
+    }
+
+    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+        let given: Parameters = parameters(given)?;
+        let mut sources = Sources::new()?;
+        sources.fill(&query::mentioned(&given.query), context)?;
+        let limits = Limits {
+            deadline: context.control.deadline(),
+            stop: Some(context.control.stop_flag()),
+            ..Limits::default()
+        };
+        let answer = sources.database.select(&given.query, &limits).map_err(|error| {
+            if error == QueryError::Stopped
+                && let Err(stopped) = context.control.check()
+            {
+                return stopped;
+            }
+            sources.explain(&error, context)
+        })?;
+        frame(&given, &answer, &sources)
+    }
+}
+
+/// Returns the tables a query may read, as far as they are known while planning.
+fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
+    let mentioned = query::mentioned(query);
+    let mut shapes: Vec<Shape> = Vec::new();
+    for (name, specs) in scope.earlier.iter().filter(|(name, _)| mentioned.contains(*name)) {
+        let columns = specs.iter().map(Spec::empty_column).collect();
+        shapes.push(Shape { name: name.clone(), columns, open: true });
+    }
+    for name in scope.broken.iter().filter(|name| mentioned.contains(*name)) {
+        shapes.push(Shape { name: name.clone(), columns: Vec::new(), open: true });
+    }
+    let empty = [synthetic::requests_table(&[]), synthetic::chunks_table(&[])];
+    for (output, table) in ["requests", "chunks"].into_iter().zip(empty) {
+        let columns: Vec<Column> =
+            table.iter().flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok())).collect();
+        for name in mentioned.iter().filter(|n| n.rsplit_once('.').is_some_and(|(_, o)| o == output)) {
+            shapes.push(Shape { name: name.clone(), columns: columns.clone(), open: true });
+        }
+    }
+    for shape in shapes.iter_mut().filter(|s| s.columns.is_empty()) {
+        // Nothing is known of it, and a table needs a column.
+        shape.columns.push(Column::new("unknown columns", ColumnData::Int(Vec::new())));
+    }
+    shapes
+}
+
+/// Finds columns that look like a known one. Axes are not known while planning, so that any
+/// other name may be one.
+fn misspelt(
+    assumed: &[String],
+    given: &Parameters,
+    shapes: &[Shape],
+    settings: &Settings<'_>,
+    scope: &Scope<'_>,
+) -> Vec<Problem> {
+    const SHORTEST: usize = 8;
+    if shapes.iter().any(|s| scope.broken.contains(&s.name)) {
+        return Vec::new();
+    }
+    let known: BTreeSet<&str> = shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect();
+    let known: Vec<&str> = known.into_iter().collect();
+    let mut problems = Vec::new();
+    for name in assumed.iter().filter(|n| n.len() >= SHORTEST && !given.keys.contains(n)) {
+        let hint = rows::did_you_mean(name, &known);
+        if hint.starts_with("did you mean") {
+            let message = format!("no table the query reads has a column `{name}`");
+            let problem = settings.problem(&at("query"), message);
+            problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));
+        }
+    }
+    problems
+}
+
+/// Finds result columns without a proper name, and settings about columns that are not there.
+fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    for column in columns.iter().filter(|c| c.name.is_empty() || !c.name.chars().all(word)) {
+        problems.push(
+            settings
+                .problem(&at("query"), format!("`{}` is no name for a column", column.name))
+                .hint("name it with `as`: lower-case letters, digits and underscores"),
+        );
+    }
+    if given.query.contains('*') {
+        // A star may stand for axes, and those are not known yet.
+        return problems;
+    }
+    let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let keys =
+        given.keys.iter().enumerate().map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
+    let named = |of: &'static str| move |k| (vec![Step::Key(of.to_owned()), Step::Key(String::clone(k))], k);
+    let units = given.units.keys().map(named("units"));
+    let descriptions = given.descriptions.keys().map(named("descriptions"));
+    for (route, name) in keys.chain(units).chain(descriptions).filter(|(_, n)| !known.contains(&n.as_str())) {
+        problems.push(
+            settings
+                .problem(&route, format!("the query returns no column `{name}`"))
+                .hint(rows::did_you_mean(name, &known)),
+        );
+    }
+    problems
+}
+
+fn spec(name: &str, kind: Option<Kind>, own: (&Option<String>, &Option<String>), given: &Parameters) -> Spec {
+    let unit = given.units.get(name).or(own.0.as_ref()).cloned().unwrap_or_default();
+    let description = given.descriptions.get(name).or(own.1.as_ref()).filter(|d| !d.is_empty()).cloned();
+    let description = description.unwrap_or_else(|| "as the query computes it".to_owned());
+    match kind {
+        Some(Kind::Int) => Spec::int(name, &unit, description),
+        Some(Kind::Text) => Spec::text(name, description),
+        Some(Kind::Bool) => Spec::boolean(name, description),
+        // What only the rows will tell is taken for a number until then.
+        Some(Kind::Float) | None => Spec::float(name, &unit, description),
+    }
+}
+
+/// The tables a query may read, and where their rows lie.
+struct Sources {
+    database: Database,
+    /// The whole of each table, and the cells it lacks.
+    rows: BTreeMap<String, (Vec<Span>, Vec<Missing>)>,
+}
+
+impl Sources {
+    fn new() -> Result<Self, Failure> {
+        let database = Database::new().map_err(|e| Failure::failed(e.to_string()))?;
+        Ok(Self { database, rows: BTreeMap::new() })
+    }
+
+    fn fill(&mut self, mentioned: &BTreeSet<String>, context: &Context<'_>) -> Result<(), Failure> {
+        for (name, frame) in context.tables.iter().filter(|(name, _)| mentioned.contains(*name)) {
+            let (table, _) = frame.tables("", "")?;
+            self.add(name, &table, spans(name, 0..table.rows()), frame.missing.clone())?;
+        }
+        for load in context.loads {
+            let raw: [(&str, MakeRaw); 2] = [("requests", raw_requests), ("chunks", raw_chunks)];
+            for (output, make) in raw {
+                let name = format!("{}.{output}", load.stage);
+                if mentioned.contains(&name.to_lowercase()) {
+                    let (table, spans) = raw_table(load, make)?;
+                    self.add(&name, &table, spans, load.missing.clone())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        table: &Table,
+        spans: Vec<Span>,
+        missing: Vec<Missing>,
+    ) -> Result<(), Failure> {
+        self.database.add(name, table).map_err(|e| Failure::failed(e.to_string()))?;
+        self.rows.insert(name.to_owned(), (spans, missing));
+        Ok(())
+    }
+
+    fn explain(&self, error: &QueryError, context: &Context<'_>) -> Failure {
+        let failure = Failure::failed(error.to_string());
+        match error {
+            QueryError::NoTable(name) => {
+                let raw = context
+                    .loads
+                    .iter()
+                    .flat_map(|l| [format!("{}.requests", l.stage), format!("{}.chunks", l.stage)]);
+                let known: Vec<String> = context.tables.keys().cloned().chain(raw).collect();
+                failure.hint(rows::did_you_mean(name, &known.iter().map(String::as_str).collect::<Vec<_>>()))
+            }
+            QueryError::NoColumn(name) => {
+                let tables = self.database.names();
+                let columns = tables.iter().flat_map(|t| self.database.columns(t).unwrap_or_default());
+                let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
+                failure.hint(rows::did_you_mean(name, &known.into_iter().collect::<Vec<_>>()))
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// Makes the raw rows of one cell a table, with the digest of the artifact they are in.
+type MakeRaw = fn(&CellRows) -> Option<(Result<Table, artifacts::TableError>, String)>;
+
+fn raw_requests(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
+    Some((synthetic::requests_table(&cell.requests), cell.requests_digest.to_string()))
+}
+
+fn raw_chunks(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
+    Some((synthetic::chunks_table(&cell.chunks), cell.chunks_digest?.to_string()))
+}
+
+/// Returns the raw rows of all cells under each other, the axes before them.
+fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> {
+    let wrong = |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
+    let (mut tables, mut spans_of_all, mut axes) =
+        (Vec::new(), Vec::new(), vec![Vec::new(); load.axes.len()]);
+    for (at, cell) in &load.cells {
+        let Some((table, digest)) = make(cell) else { continue };
+        let table = table.map_err(wrong)?;
+        for (values, value) in axes.iter_mut().zip(at) {
+            values.extend(std::iter::repeat_n(value.clone(), table.rows()));
+        }
+        spans_of_all.extend(spans(&digest, 0..table.rows()));
+        tables.push(table);
+    }
+    let mut columns = Vec::new();
+    for (name, values) in load.axes.iter().zip(&axes) {
+        columns.push(Column::from_scalars(name, values).map_err(wrong)?.describe("axis"));
+    }
+    let names = tables.first().map(Table::names).unwrap_or_default();
+    for name in names {
+        let mut parts = tables.iter().map(|t| t.column(&name));
+        let Some(first) = parts.next() else { continue };
+        let mut whole = first.map_err(wrong)?;
+        for part in parts {
+            extend(&mut whole.data, part.map_err(wrong)?.data);
+        }
+        columns.push(whole);
+    }
+    if columns.is_empty() {
+        return Err(Failure::failed(format!("no cell of `{}` has such rows", load.stage)));
+    }
+    Ok((Table::new(columns).map_err(wrong)?, spans_of_all))
+}
+
+/// Appends values of the same type: both come from one definition of the columns.
+fn extend(all: &mut ColumnData, more: ColumnData) {
+    match (all, more) {
+        (ColumnData::Int(all), ColumnData::Int(more)) => all.extend(more),
+        (ColumnData::Float(all), ColumnData::Float(more)) => all.extend(more),
+        (ColumnData::Text(all), ColumnData::Text(more)) => all.extend(more),
+        (ColumnData::Bool(all), ColumnData::Bool(more)) => all.extend(more),
+        (all, more) => unreachable!("one definition has two types: {all:?}, {more:?}"),
+    }
+}
+
+/// Makes the answer a derived table.
+fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Result<Frame, Failure> {
+    let table = &answer.table;
+    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+    let names = table.names();
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let declared = given.keys.iter().chain(given.units.keys()).chain(given.descriptions.keys());
+    for name in declared {
+        if !names.contains(name) {
+            return Err(Failure::failed(format!("the query returns no column `{name}`"))
+                .hint(rows::did_you_mean(name, &known)));
+        }
+    }
+    if given.keys.is_empty() && table.rows() > 1 {
+        return Err(Failure::failed("the query returns several rows and no `keys` tell them apart")
+            .hint("name the columns that name a row with `keys`"));
+    }
+    let values: Vec<&String> = names.iter().filter(|n| !given.keys.contains(n)).collect();
+    let mut specs = Vec::new();
+    for name in &values {
+        let column = table.column(name).map_err(wrong)?;
+        let kind = match column.data {
+            ColumnData::Int(_) => Kind::Int,
+            ColumnData::Float(_) => Kind::Float,
+            ColumnData::Text(_) => Kind::Text,
+            ColumnData::Bool(_) => Kind::Bool,
+        };
+        specs.push(spec(name, Some(kind), (&column.unit, &column.description), given));
+    }
+    let (mut lineage, mut missing) = (Vec::new(), Vec::<Missing>::new());
+    for (spans, gone) in answer.read.iter().filter_map(|name| sources.rows.get(name)) {
+        lineage.extend(spans.iter().cloned());
+        for cell in gone {
+            if !missing.contains(cell) {
+                missing.push(cell.clone());
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for row in 0..table.rows() {
+        let all = |names: &mut dyn Iterator<Item = &String>| {
+            names.map(|n| table.value(n, row)).collect::<Result<Vec<Scalar>, _>>().map_err(wrong)
+        };
+        let key = all(&mut given.keys.iter())?;
+        rows.push(Row { key, values: all(&mut values.iter().copied())?, lineage: lineage.clone() });
+    }
+    Ok(Frame { level: given.level.level(), keys: given.keys.clone(), specs, rows, missing })
+}
