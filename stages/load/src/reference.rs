@@ -215,8 +215,15 @@ async fn serve(listener: std::net::TcpListener, state: Arc<State>) -> io::Result
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let (stream, _) = accepted?;
-                stream.set_nodelay(true)?;
+                // A connection that broke before it was accepted, or too many of them, must not
+                // end the server for all others.
+                let Ok((stream, _)) = accepted else {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                };
+                if stream.set_nodelay(true).is_err() {
+                    continue;
+                }
                 let state = state.clone();
                 tokio::spawn(async move {
                     // A client that goes away is the client's business.

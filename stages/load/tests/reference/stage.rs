@@ -170,3 +170,44 @@ fn every_shipped_workload_is_yaml_of_its_collection() {
     assert!(names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix"));
     assert!(shipped().iter().all(|s| s.collection == "workloads" && s.text.contains("description:")));
 }
+
+fn with_key(variable: &str) -> Json {
+    let settings = json!({
+        "workload": short(),
+        "arrival": {"closed-loop": {"clients": 1}},
+        "requests": 2,
+        "api-key-env": variable,
+    });
+    Load.canonical(&settings, &NoShelf).unwrap()
+}
+
+#[test]
+fn parameters_and_evidence_hold_the_variable_of_a_key_and_never_the_key() {
+    // A variable every test of cargo has, with a value that occurs nowhere else.
+    const VARIABLE: &str = "CARGO_MANIFEST_DIR";
+    let key = std::env::var(VARIABLE).unwrap();
+    let parameters = with_key(VARIABLE);
+    assert_eq!(parameters["api-key-env"], VARIABLE);
+    assert!(!parameters.to_string().contains(&key));
+    let behaviour = Behaviour { faults: Faults::all(Fault::RepeatKey), ..Behaviour::default() };
+    let server = ReferenceServer::start(behaviour).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let failure = run(&server.url(), log.path(), &parameters, 1).err().unwrap();
+    let sent = String::from_utf8(server.truth(2).remove(0).request).unwrap();
+    assert!(sent.contains(&format!("Authorization: Bearer {key}\r\n")));
+    assert!(failure.reason.contains("HTTP 401") && !failure.reason.contains(&key), "{}", failure.reason);
+    let start = &key.as_bytes()[..key.len().min(8)];
+    for output in &failure.evidence {
+        let bytes = bytes(&failure.evidence, &output.name);
+        assert!(!bytes.windows(start.len()).any(|w| w == start), "{}", output.name);
+    }
+}
+
+#[test]
+fn a_cell_without_the_key_it_needs_sends_nothing() {
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let failure = run(&server.url(), log.path(), &with_key("BENCHTRAIL_NO_SUCH_KEY"), 1).err().unwrap();
+    assert!(failure.reason.contains("`BENCHTRAIL_NO_SUCH_KEY`"), "{}", failure.reason);
+    assert!(server.truth(0).is_empty());
+}
