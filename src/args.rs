@@ -135,7 +135,8 @@ pub(crate) enum Command {
 The definition of every metric, and where other tools define it otherwise: docs/load.md")]
     Load(Box<LoadArgs>),
     /// Ask the tables of an experiment a question in SQL.
-    #[command(after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
+    #[command(
+        after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
 one stage has it. A stage with axes has the rows of all its ok cells in one table, the axes as
 columns. What a query may say: docs/sql.md.
 
@@ -146,7 +147,8 @@ Examples:
       'select configuration, concurrency, quantile((done_ns - sent_ns) / 1e6, 0.99) as p99_ms
        from \"ladder.requests\" group by configuration, concurrency'
   benchtrail sql experiments/quickstart.yaml 'select * from gates where not passed' --json
-  benchtrail sql experiments/quickstart.yaml 'select * from cells' --parquet cells.parquet")]
+  benchtrail sql experiments/quickstart.yaml 'select * from cells' --parquet cells.parquet"
+    )]
     Sql(SqlArgs),
     /// Tell where a number of a report came from, down to the raw request rows.
     #[command(after_long_help = "Examples:
@@ -312,7 +314,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "FILE", group = "arrivals", help_heading = "When requests arrive")]
     pub(crate) trace: Option<String>,
     /// How many times faster than recorded the trace is replayed.
-    #[arg(long, value_name = "X", default_value_t = 1.0, requires = "trace", help_heading = "When requests arrive")]
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 1.0,
+        requires = "trace",
+        help_heading = "When requests arrive"
+    )]
     pub(crate) speed: f64,
     /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller comes in bursts.
     #[arg(long, value_name = "SHAPE", requires = "rate", help_heading = "When requests arrive")]
@@ -325,7 +333,12 @@ pub(crate) struct LoadArgs {
     pub(crate) warmup: u64,
 
     /// A workload by name: shipped, or `workloads/NAME.yaml` here [default: short-decode].
-    #[arg(long, value_name = "NAME", conflicts_with = "prompt_words", help_heading = "What a request asks for")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "prompt_words",
+        help_heading = "What a request asks for"
+    )]
     pub(crate) workload: Option<String>,
     /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
@@ -366,6 +379,8 @@ pub(crate) struct LoadArgs {
     /// Say nothing but the result.
     #[arg(long, short, help_heading = "Results")]
     pub(crate) quiet: bool,
+}
+
 /// Arguments of `sql`.
 #[derive(Debug, Args)]
 pub(crate) struct SqlArgs {

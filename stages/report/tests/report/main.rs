@@ -2,6 +2,5 @@
 
 mod figures;
 mod fixture;
-mod mutations;
 mod rendering;
 mod typed_numbers;
