@@ -69,6 +69,9 @@ pub(crate) fn inclusions(
         let mut route = draft.route(&["include"]);
         route.extend([Step::Index(i), Step::Key("coordinates".into())]);
         let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        if scope.hides(coordinates) {
+            continue;
+        }
         let mut out = Vec::new();
         match scope.resolve(coordinates, None) {
             Ok(coordinates) => {
@@ -334,6 +337,9 @@ impl Variant {
         sets: &mut Sets,
     ) -> Option<u32> {
         let kind = draft.kind?;
+        if scope.hides(&self.settings) {
+            return None;
+        }
         let mut settings = match scope.resolve(&self.settings, Some(at)) {
             Ok(settings) => settings.json(),
             Err(mistake) => {

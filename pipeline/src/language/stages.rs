@@ -151,7 +151,8 @@ impl Choice {
     }
 }
 
-/// Reads a mapping from axes to labels; a list admits several of an axis.
+/// Reads a mapping from axes to labels; a list admits several of an axis. `None` if it is wrong,
+/// or names a parameter that is.
 pub(crate) fn choice(
     place: &Node,
     over: &[usize],
@@ -161,6 +162,7 @@ pub(crate) fn choice(
     out: &mut Vec<Mistake>,
 ) -> Option<Choice> {
     let before = out.len();
+    let mut hidden = false;
     let mut admitted = vec![None; over.len()];
     for (key, given) in place.entries() {
         let mut route = route.to_vec();
@@ -171,6 +173,10 @@ pub(crate) fn choice(
         };
         let axis = &axes[over[position]];
         let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        if scope.hides(given) {
+            hidden = true;
+            continue;
+        }
         let given = match scope.resolve(given, None) {
             Ok(given) => given,
             Err(mistake) => {
@@ -202,7 +208,7 @@ pub(crate) fn choice(
         }
         admitted[position] = Some(labels);
     }
-    (out.len() == before).then_some(Choice { admitted })
+    (out.len() == before && !hidden).then_some(Choice { admitted })
 }
 
 /// Reads the coordinates of an included cell; a numeric axis may get a new number.
