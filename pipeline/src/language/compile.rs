@@ -79,6 +79,15 @@ fn compile(
     check_profiles(root, profile.map(|(name, _)| name), &values, sink);
 
     let mut axes = axes(root, profile, &values, &plain, sink);
+    if options.profile.is_some() || !options.set.is_empty() {
+        // What is wrong with the defaults has been told, and does not matter for this.
+        let aside = Sink::default();
+        let defaults = parameters(root.get("parameters"), None, &[], &plain, &aside);
+        for parameters in [&values, &defaults] {
+            let declared = self::axes(root, None, parameters, &plain, &aside);
+            axes.iter_mut().zip(&declared).for_each(|(axis, declared)| axis.note_dropped(declared));
+        }
+    }
     let (definitions, hidden) = with_definitions_resolved(root, &values, &axes, registry, sink);
     let library = Layers::new(&definitions, hidden, file, &options.user_folders, registry, files, sink);
     library.check_sections();
@@ -288,6 +297,7 @@ fn axes(
             labels: Vec::new(),
             fields: Vec::new(),
             declared: 0,
+            dropped: Vec::new(),
             broken: true,
         };
         axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));

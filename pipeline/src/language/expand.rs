@@ -185,10 +185,11 @@ pub(crate) fn expand(
             place(at.clone(), Some(reason.as_str()), context);
         }
     }
+    let narrowed = over.iter().any(|axis| !axes[*axis].dropped.is_empty());
     for (rule, what) in
         excludes.iter().map(|r| (r, "exclude")).chain(overrides.iter().map(|r| (r, "override")))
     {
-        if rule.hits == 0 {
+        if rule.hits == 0 && !narrowed {
             let (span, route) = rule.place(draft, what);
             let message = format!("this {what} matches no cell");
             let hint = "look for a label that another entry already leaves out, or remove the entry";

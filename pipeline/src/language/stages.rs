@@ -200,6 +200,7 @@ pub(crate) fn choice(
                 Some(at) => {
                     labels.insert(at);
                 }
+                None if axis.has_dropped(&label) => {}
                 None => {
                     let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
                     out.push(Mistake::new(item.span, &route, message).hint(axis.remedy(&label.to_string())));
@@ -211,7 +212,8 @@ pub(crate) fn choice(
     (out.len() == before && !hidden).then_some(Choice { admitted })
 }
 
-/// Reads the coordinates of an included cell; a numeric axis may get a new number.
+/// Reads the coordinates of an included cell; a numeric axis may get a new number. `None` if they
+/// are wrong, or have a label that the profile or the command line dropped.
 pub(crate) fn included(
     coordinates: &Node,
     over: &[usize],
@@ -225,6 +227,9 @@ pub(crate) fn included(
             out.push(not_over(key, over, axes, route));
         }
     }
+    let given = |axis: &AxisDraft| coordinates.get(&axis.name).and_then(Node::scalar);
+    let dropped = |axis: &usize| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
+    let is_dropped = over.iter().any(dropped);
     let mut at = Vec::new();
     for position in over {
         let axis = &mut axes[*position];
@@ -238,10 +243,16 @@ pub(crate) fn included(
         let label = given.scalar();
         match label.as_ref().and_then(|label| axis.index(label)) {
             Some(index) => at.push(index),
+            None if label.as_ref().is_some_and(|label| axis.has_dropped(label)) => {}
             None => match label {
                 Some(label)
                     if axis.is_numeric() && label.as_f64().is_some() && axis.labels.len() < 60_000 =>
                 {
+                    if is_dropped {
+                        // Without the cell there is no new number, but overrides may name it.
+                        axis.dropped.push(label);
+                        continue;
+                    }
                     axis.labels.push(label);
                     axis.fields.push(crate::stage::Json::Null);
                     at.push(u16::try_from(axis.labels.len() - 1).expect("checked just above"));
@@ -255,7 +266,7 @@ pub(crate) fn included(
             },
         }
     }
-    (out.len() == before).then_some(at)
+    (out.len() == before && !is_dropped).then_some(at)
 }
 
 fn not_over(key: &Key, over: &[usize], axes: &[AxisDraft], route: &[Step]) -> Mistake {
