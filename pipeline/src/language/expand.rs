@@ -63,9 +63,11 @@ pub(crate) fn inclusions(
 ) -> Vec<(Vec<u16>, String, Span)> {
     let mut found = Vec::new();
     for (i, include) in draft.node.get("include").map(Node::items).unwrap_or_default().iter().enumerate() {
-        let (Some((key, coordinates)), Some(reason)) = (include.entry("coordinates"), reason(include)) else {
+        let Some((key, coordinates)) = include.entry("coordinates") else { continue };
+        if !matches!(coordinates.value, Value::Map(_)) {
             continue;
-        };
+        }
+        let reason = reason(include).unwrap_or_default();
         let mut route = draft.route(&["include"]);
         route.extend([Step::Index(i), Step::Key("coordinates".into())]);
         let scope = Scope { parameters, axes, over: &[], labels: &[] };
@@ -155,7 +157,7 @@ pub(crate) fn expand(
         for rule in &mut excludes {
             if rule.choice.has(&at) {
                 rule.hits += 1;
-                out = out.or_else(|| reason(rule.node));
+                out = out.or_else(|| Some(reason(rule.node).unwrap_or_default()));
             }
         }
         match out {
@@ -412,6 +414,10 @@ fn rules<'n>(draft: &'n Draft, axes: &[AxisDraft], context: &Context<'n>, which:
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let Some(place) = node.get("where") else { continue };
+        // What is wrong with the shape of a rule has been told.
+        if !matches!(&place.value, Value::Map(entries) if !entries.is_empty()) {
+            continue;
+        }
         let mut place = place.clone();
         if overriding {
             if place.get("stage").and_then(Node::text) != Some(draft.name) {

@@ -23,7 +23,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) needs: Vec<usize>,
     /// Positions of its axes.
     pub(crate) over: Vec<usize>,
-    /// Its names are wrong, so it is not expanded.
+    /// Its kind or its axes are wrong, so it is not expanded.
     pub(crate) broken: bool,
 }
 
@@ -59,7 +59,6 @@ pub(crate) fn drafts<'a>(
     let stage_names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
     let mut drafts = Vec::new();
     for (key, node) in entries {
-        let before = sink.count();
         let mut draft = Draft {
             name: &key.text,
             span: key.span,
@@ -97,8 +96,12 @@ pub(crate) fn drafts<'a>(
         draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
         let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
         draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
+        // Other mistakes hide nothing: without `needs`, say, the settings can still be checked.
+        let decides =
+            |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
+        draft.broken =
+            draft.kind.is_none() || out.iter().any(decides) || draft.over.iter().any(|a| axes[*a].broken);
         out.into_iter().for_each(|m| sink.add(m));
-        draft.broken = sink.count() > before || draft.over.iter().any(|a| axes[*a].broken);
         drafts.push(draft);
     }
     drafts
