@@ -65,7 +65,7 @@ impl AxisDraft {
 pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
     let before = out.len();
     let labels = match &node.value {
-        Value::List(items) => items.iter().filter_map(|item| list_item(item)).collect(),
+        Value::List(items) => items.iter().filter_map(list_item).collect(),
         Value::Map(entries) if is_range(node) => {
             let range = node.json();
             debug_assert!(!entries.is_empty());

@@ -324,7 +324,7 @@ impl<'a> View<'a> {
             Value::List(_) => *t == "array",
             Value::Map(_) => *t == "object",
         };
-        types.is_empty() || types.iter().any(|t| fits(t))
+        types.is_empty() || types.iter().any(fits)
     }
 
     fn expected(&self) -> String {

@@ -158,6 +158,7 @@ fn values_from_the_command_line_have_the_declared_type() {
         let error = load(VALID, &set(&[(name, value)])).unwrap_err();
         assert!(error.contains(message), "{error}");
         assert!(error.contains(&format!("--> --set {name}={value}")), "{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
     }
 }
 
