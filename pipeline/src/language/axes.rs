@@ -1,5 +1,7 @@
 //! Axes: from their three forms, and the profile's replacements, to labels with fields.
 
+use std::collections::HashSet;
+
 use artifacts::Scalar;
 
 use super::diagnostics::{Mistake, Span};
@@ -20,6 +22,9 @@ pub(crate) struct AxisDraft {
     pub(crate) fields: Vec<Json>,
     /// How many labels are declared; products range over these.
     pub(crate) declared: usize,
+    /// Labels that it would have without the profile and the command line: to name one is no
+    /// mistake, and chooses nothing.
+    pub(crate) dropped: Vec<Scalar>,
     /// Its declaration is wrong, so nothing can be said about its labels.
     pub(crate) broken: bool,
 }
@@ -29,6 +34,19 @@ impl AxisDraft {
     pub(crate) fn index(&self, label: &Scalar) -> Option<u16> {
         let at = self.labels.iter().position(|l| same_label(l, label))?;
         Some(u16::try_from(at).expect("an axis has fewer than 2^16 labels"))
+    }
+
+    /// Notes the labels of an axis as declared that this one lacks.
+    pub(crate) fn note_dropped(&mut self, declared: &AxisDraft) {
+        let key = |label: &Scalar| label.as_f64().map_or_else(|| label.to_string(), |n| n.to_string());
+        let here: HashSet<String> = self.labels.iter().chain(&self.dropped).map(key).collect();
+        let lost = declared.labels.iter().filter(|label| !here.contains(&key(label)));
+        self.dropped.extend(lost.cloned());
+    }
+
+    /// Tells whether a label is missing only because of the profile or the command line.
+    pub(crate) fn has_dropped(&self, label: &Scalar) -> bool {
+        self.dropped.iter().any(|l| same_label(l, label))
     }
 
     /// Tells whether all labels are numbers without fields, so that further numbers make sense.
@@ -47,7 +65,7 @@ impl AxisDraft {
 pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
     let before = out.len();
     let labels = match &node.value {
-        Value::List(items) => items.iter().filter_map(|item| list_item(item)).collect(),
+        Value::List(items) => items.iter().filter_map(list_item).collect(),
         Value::Map(entries) if is_range(node) => {
             let range = node.json();
             debug_assert!(!entries.is_empty());
@@ -79,9 +97,10 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
         labels: Vec::new(),
         fields: Vec::new(),
         declared: 0,
+        dropped: Vec::new(),
         broken: false,
     };
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for (label, fields, span) in labels.into_iter().take(MAX_LABELS) {
         let text = label.to_string();
         if let Some((message, hint)) = insane(&text) {

@@ -23,7 +23,7 @@ pub(crate) struct Checker<'a> {
     pub(crate) document: &'a Json,
     /// How placeholders in texts are resolved; `None` where texts stand for themselves.
     pub(crate) expand: Option<Expand<'a>>,
-    /// Keys known beside the schema's own, for suggestions.
+    /// Keys known beside the schema's own at the top of the tree, for suggestions.
     pub(crate) other_keys: &'a [String],
 }
 
@@ -96,12 +96,13 @@ impl<'a> Checker<'a> {
             Value::Map(_) => self.map(&view, node, route, out),
             Value::List(items) => {
                 view.lengths(items.len(), "minItems", "maxItems", "item", node, route, out);
+                let below = Checker { other_keys: &[], ..*self };
                 let prefix = view.keyword("prefixItems").and_then(Json::as_array);
                 for (i, item) in items.iter().enumerate() {
                     let schema = prefix.and_then(|p| p.get(i)).or_else(|| view.keyword("items"));
                     if let Some(schema) = schema {
                         route.push(Step::Index(i));
-                        self.node(schema, item, route, out);
+                        below.node(schema, item, route, out);
                         route.pop();
                     }
                 }
@@ -124,13 +125,14 @@ impl<'a> Checker<'a> {
 
     fn map(&self, view: &View<'a>, node: &Node, route: &mut Vec<Step>, out: &mut Vec<Mistake>) {
         let entries = node.entries();
+        let below = Checker { other_keys: &[], ..*self };
         view.lengths(entries.len(), "minProperties", "maxProperties", "entry", node, route, out);
         for (key, value) in entries {
             route.push(Step::Key(key.text.clone()));
             if let Some(schema) = view.property(&key.text) {
-                self.node(schema, value, route, out);
+                below.node(schema, value, route, out);
             } else if let Some(schema) = view.keyword("additionalProperties").filter(|s| s.is_object()) {
-                self.node(schema, value, route, out);
+                below.node(schema, value, route, out);
             } else if view.closed() {
                 let names = view.property_names();
                 let known = names.iter().copied().chain(self.other_keys.iter().map(String::as_str));
@@ -180,11 +182,13 @@ impl<'a> Checker<'a> {
         if let Value::Map(entries) = &node.value {
             let tagged: Vec<_> =
                 entries.iter().filter_map(|(k, _)| variants.iter().find(|(n, _)| *n == k.text)).collect();
+            let units = entries.iter().map(|(k, _)| k.text.as_str()).filter(|k| constants.contains(k));
+            let named: Vec<&str> = tagged.iter().map(|(name, _)| *name).chain(units).collect();
             match tagged.as_slice() {
-                [(_, schema)] => return Ok(schema),
                 [] => {}
+                [(_, schema)] if named.len() == 1 => return Ok(schema),
                 _ => {
-                    let message = format!("only one of {} can be given", list(tagged.iter().map(|t| t.0)));
+                    let message = format!("only one of {} can be given", list(named));
                     return Err(Box::new(wrong(node.span, message).hint("keep one of them")));
                 }
             }
@@ -320,7 +324,7 @@ impl<'a> View<'a> {
             Value::List(_) => *t == "array",
             Value::Map(_) => *t == "object",
         };
-        types.is_empty() || types.iter().any(|t| fits(t))
+        types.is_empty() || types.iter().any(fits)
     }
 
     fn expected(&self) -> String {

@@ -1,6 +1,7 @@
 //! The whole way from text to experiment, in the order in which names become known:
 //! parameters, axes, definitions, stages, cells.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::axes::{AxisDraft, axis, is_plain_list, select};
@@ -8,7 +9,7 @@ use super::check::Checker;
 use super::diagnostics::{Diagnostics, Mistake, Sink, Span};
 use super::expand::{Context, expand, inclusions};
 use super::grammar::file_schema;
-use super::interpolate::{Scope, Values};
+use super::interpolate::{NO_VALUE, Scope, Values};
 use super::library::{Files, Layers};
 use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
@@ -78,8 +79,17 @@ fn compile(
     check_profiles(root, profile.map(|(name, _)| name), &values, sink);
 
     let mut axes = axes(root, profile, &values, &plain, sink);
-    let definitions = with_definitions_resolved(root, &values, &axes, registry, sink);
-    let library = Layers::new(&definitions, file, &options.user_folders, registry, files, sink);
+    if options.profile.is_some() || !options.set.is_empty() {
+        // What is wrong with the defaults has been told, and does not matter for this.
+        let aside = Sink::default();
+        let defaults = parameters(root.get("parameters"), None, &[], &plain, &aside);
+        for parameters in [&values, &defaults] {
+            let declared = self::axes(root, None, parameters, &plain, &aside);
+            axes.iter_mut().zip(&declared).for_each(|(axis, declared)| axis.note_dropped(declared));
+        }
+    }
+    let (definitions, hidden) = with_definitions_resolved(root, &values, &axes, registry, sink);
+    let library = Layers::new(&definitions, hidden, file, &options.user_folders, registry, files, sink);
     library.check_sections();
 
     let empty = Node { span: root.span, value: Value::Map(Vec::new()) };
@@ -287,6 +297,7 @@ fn axes(
             labels: Vec::new(),
             fields: Vec::new(),
             declared: 0,
+            dropped: Vec::new(),
             broken: true,
         };
         axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));
@@ -320,31 +331,43 @@ fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Returns the tree with the parameters in the experiment's own definitions resolved. Axes have
-/// no label there: a definition is the same for every cell that names it.
+/// Returns the tree with the parameters in the experiment's own definitions resolved, and the
+/// definitions of which nothing can be said because a placeholder in them is wrong, or the
+/// parameter behind it. Axes have no label there: a definition is the same for every cell that
+/// names it.
 fn with_definitions_resolved(
     root: &Node,
     values: &Values,
     axes: &[AxisDraft],
     registry: &Registry,
     sink: &Sink,
-) -> Node {
+) -> (Node, BTreeSet<(String, String)>) {
     let scope = Scope { parameters: values, axes, over: &[], labels: &[] };
+    let mut hidden = BTreeSet::new();
     let mut resolved = root.clone();
-    let Value::Map(entries) = &mut resolved.value else { return resolved };
-    for (key, section) in entries {
-        if !registry.collections.iter().any(|(name, _)| *name == key.text) {
+    let Value::Map(sections) = &mut resolved.value else { return (resolved, hidden) };
+    for (collection, section) in sections {
+        if !registry.collections.iter().any(|(name, _)| *name == collection.text) {
             continue;
         }
-        let mut mistakes = Vec::new();
-        scope.check(section, &[Step::Key(key.text.clone())], &mut mistakes);
-        if mistakes.is_empty() {
-            // A parameter whose own value is wrong has been told of already.
-            if let Ok(section_resolved) = scope.resolve(section, None) {
-                *section = section_resolved;
+        let Value::Map(definitions) = &mut section.value else { continue };
+        for (key, node) in definitions {
+            let mut mistakes = Vec::new();
+            scope.check(node, &[&collection.text, &key.text].map(|s| Step::Key(s.clone())), &mut mistakes);
+            match scope.resolve(node, None) {
+                Ok(definition) if mistakes.is_empty() && !scope.hides(node) => *node = definition,
+                _ => {
+                    hidden.insert((collection.text.clone(), key.text.clone()));
+                }
+            }
+            for mut mistake in mistakes {
+                if mistake.message.ends_with(NO_VALUE) {
+                    let hint = "definitions may use parameters only; axes belong in the settings of a stage";
+                    mistake = mistake.hint(hint);
+                }
+                sink.add(mistake);
             }
         }
-        mistakes.into_iter().for_each(|m| sink.add(m));
     }
-    resolved
+    (resolved, hidden)
 }

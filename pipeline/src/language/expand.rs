@@ -63,12 +63,17 @@ pub(crate) fn inclusions(
 ) -> Vec<(Vec<u16>, String, Span)> {
     let mut found = Vec::new();
     for (i, include) in draft.node.get("include").map(Node::items).unwrap_or_default().iter().enumerate() {
-        let (Some((key, coordinates)), Some(reason)) = (include.entry("coordinates"), reason(include)) else {
+        let Some((key, coordinates)) = include.entry("coordinates") else { continue };
+        if !matches!(coordinates.value, Value::Map(_)) {
             continue;
-        };
+        }
+        let reason = reason(include).unwrap_or_default();
         let mut route = draft.route(&["include"]);
         route.extend([Step::Index(i), Step::Key("coordinates".into())]);
         let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        if scope.hides(coordinates) {
+            continue;
+        }
         let mut out = Vec::new();
         match scope.resolve(coordinates, None) {
             Ok(coordinates) => {
@@ -152,7 +157,7 @@ pub(crate) fn expand(
         for rule in &mut excludes {
             if rule.choice.has(&at) {
                 rule.hits += 1;
-                out = out.or_else(|| reason(rule.node));
+                out = out.or_else(|| Some(reason(rule.node).unwrap_or_default()));
             }
         }
         match out {
@@ -182,10 +187,11 @@ pub(crate) fn expand(
             place(at.clone(), Some(reason.as_str()), context);
         }
     }
+    let narrowed = over.iter().any(|axis| !axes[*axis].dropped.is_empty());
     for (rule, what) in
         excludes.iter().map(|r| (r, "exclude")).chain(overrides.iter().map(|r| (r, "override")))
     {
-        if rule.hits == 0 {
+        if rule.hits == 0 && !narrowed {
             let (span, route) = rule.place(draft, what);
             let message = format!("this {what} matches no cell");
             let hint = "look for a label that another entry already leaves out, or remove the entry";
@@ -334,6 +340,9 @@ impl Variant {
         sets: &mut Sets,
     ) -> Option<u32> {
         let kind = draft.kind?;
+        if scope.hides(&self.settings) {
+            return None;
+        }
         let mut settings = match scope.resolve(&self.settings, Some(at)) {
             Ok(settings) => settings.json(),
             Err(mistake) => {
@@ -405,6 +414,10 @@ fn rules<'n>(draft: &'n Draft, axes: &[AxisDraft], context: &Context<'n>, which:
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let Some(place) = node.get("where") else { continue };
+        // What is wrong with the shape of a rule has been told.
+        if !matches!(&place.value, Value::Map(entries) if !entries.is_empty()) {
+            continue;
+        }
         let mut place = place.clone();
         if overriding {
             if place.get("stage").and_then(Node::text) != Some(draft.name) {

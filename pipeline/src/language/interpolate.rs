@@ -16,6 +16,9 @@ use crate::stage::{Json, Step};
 /// The most values of one placeholder text that are looked at.
 const MAX_VALUES: usize = 65_536;
 
+/// How the message about an axis ends that has no label where it is named.
+pub(crate) const NO_VALUE: &str = "has no value here";
+
 /// The values of the parameters; `None` for one whose declaration or value is wrong.
 pub(crate) type Values = BTreeMap<String, Option<Json>>;
 
@@ -79,8 +82,7 @@ impl Scope<'_> {
             if let Piece::Placeholder(name) = piece {
                 let head = name.split('.').next().unwrap_or_default();
                 self.known(head).map_err(wrong)?;
-                let broken = |a: &AxisDraft| a.name == head && a.broken;
-                if self.parameters.get(head) == Some(&None) || self.axes.iter().any(broken) {
+                if self.is_broken(head) {
                     return Ok(Vec::new());
                 }
             }
@@ -124,12 +126,25 @@ impl Scope<'_> {
         });
     }
 
-    fn references_of(&self, text: &str) -> BTreeSet<usize> {
-        let heads = pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
-            Piece::Placeholder(name) => name.split('.').next(),
-            Piece::Literal(_) => None,
+    /// Tells whether a tree refers to a parameter or axis that is itself wrong, so that nothing
+    /// can be said about its value.
+    pub(crate) fn hides(&self, node: &Node) -> bool {
+        let mut hidden = false;
+        each_text(node, &mut Vec::new(), &mut |text, _, _| {
+            hidden |= heads(text).any(|head| self.is_broken(head));
         });
-        heads.filter_map(|head| self.over.iter().position(|axis| self.axes[*axis].name == head)).collect()
+        hidden
+    }
+
+    fn is_broken(&self, name: &str) -> bool {
+        let axis = |a: &AxisDraft| a.name == name && a.broken;
+        self.parameters.get(name) == Some(&None) || self.axes.iter().any(axis)
+    }
+
+    fn references_of(&self, text: &str) -> BTreeSet<usize> {
+        heads(text)
+            .filter_map(|head| self.over.iter().position(|axis| self.axes[*axis].name == head))
+            .collect()
     }
 
     fn known(&self, name: &str) -> Result<(), Wrong> {
@@ -138,7 +153,7 @@ impl Scope<'_> {
             return Ok(());
         }
         if self.axes.iter().any(|axis| axis.name == name) {
-            let message = format!("the axis `{name}` has no value here");
+            let message = format!("the axis `{name}` {NO_VALUE}");
             return Err((message, format!("add `{name}` to the stage's `over`, or use a parameter")));
         }
         let axes = self.over.iter().map(|axis| self.axes[*axis].name.as_str());
@@ -232,6 +247,14 @@ fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span
         }
         _ => {}
     }
+}
+
+/// Returns the names that the placeholders of a text begin with.
+fn heads(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
+        Piece::Placeholder(name) => name.split('.').next(),
+        Piece::Literal(_) => None,
+    })
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {

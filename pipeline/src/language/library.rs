@@ -42,6 +42,8 @@ impl Files for NoFiles {
 
 pub(crate) struct Layers<'a> {
     root: &'a Node,
+    /// Definitions in `root` that a mistake elsewhere makes unreadable, as (collection, name).
+    hidden: BTreeSet<(String, String)>,
     folders: Vec<PathBuf>,
     registry: &'a Registry,
     schemas: BTreeMap<&'static str, Json>,
@@ -57,13 +59,14 @@ pub(crate) struct Layers<'a> {
 enum Found {
     Definition(Json),
     Missing,
-    /// There is one, but it is wrong; the mistake has been reported.
+    /// There is one, but it, or a value in it, is wrong; the mistake has been reported.
     Broken,
 }
 
 impl<'a> Layers<'a> {
     pub(crate) fn new(
         root: &'a Node,
+        hidden: BTreeSet<(String, String)>,
         file: &Path,
         user_folders: &[PathBuf],
         registry: &'a Registry,
@@ -80,6 +83,7 @@ impl<'a> Layers<'a> {
         let schemas = registry.collections.iter().map(|(name, s)| (*name, s.clone().to_value())).collect();
         Self {
             root,
+            hidden,
             folders,
             registry,
             schemas,
@@ -145,7 +149,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Returns a definition with what it extends merged in.
+    /// Returns a definition with what it extends merged in; `None` if some of it is wrong.
     fn extended(
         &self,
         collection: &str,
@@ -154,6 +158,9 @@ impl<'a> Layers<'a> {
         node: &Node,
         seen: &mut BTreeSet<(usize, String)>,
     ) -> Option<Node> {
+        if layer == 0 && self.hidden.contains(&(collection.to_owned(), name.to_owned())) {
+            return None;
+        }
         let route =
             [Step::Key(collection.to_owned()), Step::Key(name.to_owned()), Step::Key("extends".into())];
         let Some(extends) = node.get("extends") else { return Some(node.clone()) };

@@ -319,10 +319,9 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
         Some(text.parse::<i64>().ok())
     } else if let Some(octal) = text.strip_prefix("0o").filter(|t| digits(t, 8)) {
         Some(i64::from_str_radix(octal, 8).ok())
-    } else if let Some(hex) = text.strip_prefix("0x").filter(|t| digits(t, 16)) {
-        Some(i64::from_str_radix(hex, 16).ok())
     } else {
-        None
+        let hex = text.strip_prefix("0x").filter(|t| digits(t, 16));
+        hex.map(|hex| i64::from_str_radix(hex, 16).ok())
     };
     match integer {
         Some(Some(value)) => return Ok(Value::Int(value)),

@@ -38,7 +38,7 @@ impl DurationText {
         let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
         let scale = 10u128.pow(u32::try_from(fraction.len()).map_err(|_| wrong())?);
         let scaled = digits * u128::from(*factor);
-        if scaled % scale != 0 {
+        if !scaled.is_multiple_of(scale) {
             return Err(format!("`{text}` is not a whole number of milliseconds"));
         }
         match u64::try_from(scaled / scale) {
@@ -57,7 +57,7 @@ impl fmt::Display for DurationText {
     /// Writes the span with the largest unit that divides it: `2 min`, `90 s`, `1500 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.milliseconds();
-        let fits = |(_, factor): &&(&str, u64)| ms % factor == 0;
+        let fits = |(_, factor): &&(&str, u64)| ms.is_multiple_of(*factor);
         let (unit, factor) = UNITS.iter().find(fits).expect("every number of milliseconds is one of 1 ms");
         if ms == 0 { f.write_str("0 s") } else { write!(f, "{} {unit}", ms / factor) }
     }

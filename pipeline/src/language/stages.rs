@@ -23,7 +23,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) needs: Vec<usize>,
     /// Positions of its axes.
     pub(crate) over: Vec<usize>,
-    /// Its names are wrong, so it is not expanded.
+    /// Its kind or its axes are wrong, so it is not expanded.
     pub(crate) broken: bool,
 }
 
@@ -59,7 +59,6 @@ pub(crate) fn drafts<'a>(
     let stage_names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
     let mut drafts = Vec::new();
     for (key, node) in entries {
-        let before = sink.count();
         let mut draft = Draft {
             name: &key.text,
             span: key.span,
@@ -97,8 +96,12 @@ pub(crate) fn drafts<'a>(
         draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
         let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
         draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
+        // Other mistakes hide nothing: without `needs`, say, the settings can still be checked.
+        let decides =
+            |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
+        draft.broken =
+            draft.kind.is_none() || out.iter().any(decides) || draft.over.iter().any(|a| axes[*a].broken);
         out.into_iter().for_each(|m| sink.add(m));
-        draft.broken = sink.count() > before || draft.over.iter().any(|a| axes[*a].broken);
         drafts.push(draft);
     }
     drafts
@@ -151,7 +154,8 @@ impl Choice {
     }
 }
 
-/// Reads a mapping from axes to labels; a list admits several of an axis.
+/// Reads a mapping from axes to labels; a list admits several of an axis. `None` if it is wrong,
+/// or names a parameter that is.
 pub(crate) fn choice(
     place: &Node,
     over: &[usize],
@@ -161,6 +165,7 @@ pub(crate) fn choice(
     out: &mut Vec<Mistake>,
 ) -> Option<Choice> {
     let before = out.len();
+    let mut hidden = false;
     let mut admitted = vec![None; over.len()];
     for (key, given) in place.entries() {
         let mut route = route.to_vec();
@@ -171,6 +176,10 @@ pub(crate) fn choice(
         };
         let axis = &axes[over[position]];
         let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        if scope.hides(given) {
+            hidden = true;
+            continue;
+        }
         let given = match scope.resolve(given, None) {
             Ok(given) => given,
             Err(mistake) => {
@@ -194,6 +203,7 @@ pub(crate) fn choice(
                 Some(at) => {
                     labels.insert(at);
                 }
+                None if axis.has_dropped(&label) => {}
                 None => {
                     let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
                     out.push(Mistake::new(item.span, &route, message).hint(axis.remedy(&label.to_string())));
@@ -202,10 +212,11 @@ pub(crate) fn choice(
         }
         admitted[position] = Some(labels);
     }
-    (out.len() == before).then_some(Choice { admitted })
+    (out.len() == before && !hidden).then_some(Choice { admitted })
 }
 
-/// Reads the coordinates of an included cell; a numeric axis may get a new number.
+/// Reads the coordinates of an included cell; a numeric axis may get a new number. `None` if they
+/// are wrong, or have a label that the profile or the command line dropped.
 pub(crate) fn included(
     coordinates: &Node,
     over: &[usize],
@@ -219,6 +230,9 @@ pub(crate) fn included(
             out.push(not_over(key, over, axes, route));
         }
     }
+    let given = |axis: &AxisDraft| coordinates.get(&axis.name).and_then(Node::scalar);
+    let dropped = |axis: &usize| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
+    let is_dropped = over.iter().any(dropped);
     let mut at = Vec::new();
     for position in over {
         let axis = &mut axes[*position];
@@ -232,10 +246,16 @@ pub(crate) fn included(
         let label = given.scalar();
         match label.as_ref().and_then(|label| axis.index(label)) {
             Some(index) => at.push(index),
+            None if label.as_ref().is_some_and(|label| axis.has_dropped(label)) => {}
             None => match label {
                 Some(label)
                     if axis.is_numeric() && label.as_f64().is_some() && axis.labels.len() < 60_000 =>
                 {
+                    if is_dropped {
+                        // Without the cell there is no new number, but overrides may name it.
+                        axis.dropped.push(label);
+                        continue;
+                    }
                     axis.labels.push(label);
                     axis.fields.push(crate::stage::Json::Null);
                     at.push(u16::try_from(axis.labels.len() - 1).expect("checked just above"));
@@ -249,7 +269,7 @@ pub(crate) fn included(
             },
         }
     }
-    (out.len() == before).then_some(at)
+    (out.len() == before && !is_dropped).then_some(at)
 }
 
 fn not_over(key: &Key, over: &[usize], axes: &[AxisDraft], route: &[Step]) -> Mistake {

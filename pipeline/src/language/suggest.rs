@@ -4,10 +4,12 @@
 pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let fold = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
     let word = fold(word);
+    // Any two names of one letter are a letter apart: that is no resemblance.
+    let short = word.chars().count() <= 2;
     let distance = |c: &'a str| (strsim::damerau_levenshtein(&word, &fold(c)), c);
     let (distance, best) = candidates.into_iter().map(distance).min_by_key(|(d, _)| *d)?;
     let longer = word.chars().count().max(best.chars().count());
-    (distance <= (longer / 3).max(1)).then_some(best)
+    (distance == 0 || !short && distance <= (longer / 3).max(1)).then_some(best)
 }
 
 /// Returns a remedy for an unknown name: the close one, or those there are.

@@ -94,18 +94,51 @@ fn a_placeholder_keeps_the_type_of_its_value() {
 #[test]
 fn the_command_line_beats_the_profile_and_the_profile_the_default() {
     let smoke = Options { profile: Some("smoke".into()), ..Options::default() };
-    let text = VALID.replace(
-        "    include:\n      - coordinates: {configuration: batched",
-        "    include:\n      - coordinates: {configuration: serial",
-    );
-    let text = text.split("overrides:").next().unwrap().replace("[4, 8]", "2");
-    let experiment = load(&text, &smoke).unwrap();
+    let experiment = load(VALID, &smoke).unwrap();
     assert_eq!(experiment.spec["parameters"]["requests"], 8);
     assert_eq!(experiment.profile.as_deref(), Some("smoke"));
-    // one configuration, two workloads, two concurrencies, one rep, one left out, one more.
-    assert_eq!(stage(&experiment, "ladder").cells.len(), 4 - 1 + 1);
+    // one configuration, two workloads, two concurrencies, one rep.
+    assert_eq!(stage(&experiment, "ladder").cells.len(), 4);
     let both = Options { set: vec![("requests".into(), "9".into())], ..smoke };
-    assert_eq!(load(&text, &both).unwrap().spec["parameters"]["requests"], 9);
+    assert_eq!(load(VALID, &both).unwrap().spec["parameters"]["requests"], 9);
+}
+
+#[test]
+fn a_rule_for_labels_that_a_profile_dropped_matches_nothing() {
+    let smoke = Options { profile: Some("smoke".into()), ..Options::default() };
+    let rules = |exclude: &str, include: &str, change: &str| {
+        VALID
+            .replace("{workload: long, concurrency: [4, 8]}", exclude)
+            .replace("{configuration: batched, workload: short, concurrency: 16, rep: 1}", include)
+            .replace("stage: ladder, workload: short, concurrency: 8", change)
+    };
+    let kept = "{configuration: serial, workload: short, concurrency: 16, rep: 1}";
+    let lost = "{configuration: batched, workload: short, concurrency: 16, rep: 1}";
+    for (exclude, include, change, cells, excluded) in [
+        ("{concurrency: [4, 8]}", kept, "stage: ladder, concurrency: 2", 5, 0),
+        ("{concurrency: [2, 8]}", kept, "stage: ladder, concurrency: 16", 3, 2),
+        // The override is for the cell that is not included.
+        ("{configuration: batched}", lost, "stage: ladder, concurrency: 16", 4, 0),
+        // Dropped by way of a parameter.
+        ("{rep: 3}", lost, "stage: ladder, rep: 2", 4, 0),
+        // What is left of the override's cells is left out.
+        ("{workload: long, concurrency: [1, 2]}", lost, "stage: ladder, workload: long", 2, 2),
+    ] {
+        let text = rules(exclude, include, change);
+        load(&text, &Options::default()).unwrap();
+        let experiment = load(&text, &smoke).unwrap();
+        let ladder = stage(&experiment, "ladder");
+        assert_eq!((ladder.cells.len(), ladder.excluded.len()), (cells, excluded), "{exclude}");
+    }
+    let narrow = set(&[("ladder", "1,2")]);
+    assert_eq!(stage(&load(VALID, &narrow).unwrap(), "ladder").excluded.len(), 0);
+    for options in [smoke, narrow, Options::default()] {
+        let error =
+            load(&rules("{concurrency: [4, 9]}", kept, "stage: ladder, rep: 7"), &options).unwrap_err();
+        assert!(error.contains("`9` is not a label of the axis `concurrency`"), "{error}");
+        assert!(error.contains("`7` is not a label of the axis `rep`"), "{error}");
+        assert!(!error.contains("`4` is not"), "{error}");
+    }
 }
 
 #[test]
@@ -125,6 +158,7 @@ fn values_from_the_command_line_have_the_declared_type() {
         let error = load(VALID, &set(&[(name, value)])).unwrap_err();
         assert!(error.contains(message), "{error}");
         assert!(error.contains(&format!("--> --set {name}={value}")), "{error}");
+        assert_eq!(error.matches("error: ").count(), 1, "{error}");
     }
 }
 
@@ -196,6 +230,8 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
     assert_eq!(spec["stages"]["ladder"]["settings"]["workload"], "${workload}");
     assert_eq!(spec["stages"]["ladder"]["timeout_s"], 600);
     assert_eq!(spec["stages"]["ladder"]["cells"], 37);
+    assert_eq!(spec["stages"]["ladder"]["replicate"], json!(["rep"]));
+    assert_eq!(spec["stages"]["server"]["replicate"], json!([]));
     assert_eq!(spec["stages"]["ladder"]["excluded"][0]["reason"], "the context is too small");
     assert_eq!(
         spec["axes"]["configuration"]["labels"][0],
