@@ -30,7 +30,7 @@ fn touched(project: &Project, more: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_second_run_executes_nothing_and_starts_no_server() {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     let before = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
     let events = project.path().join("events.jsonl");
     let arguments = ["run", SMOKE[0], SMOKE[1], "--json", "--events", events.to_str().expect("a plain path")];
@@ -49,7 +49,7 @@ fn a_second_run_executes_nothing_and_starts_no_server() {
 
 #[test]
 fn comments_and_the_order_of_keys_change_no_key() {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     let file = "experiments/quickstart.yaml";
     project.edit(file, "seed: 164\n", "");
     project.edit(file, "experiment: quickstart\n", "seed:   164   # the same\nexperiment: quickstart\n");
@@ -89,7 +89,7 @@ fn each_change_touches_exactly_what_depends_on_it() {
         ("the template", "templates/quickstart.md", "\n## ", "\n\n## ", &["report"]),
     ];
     for (what, file, from, to, expected) in changes {
-        let project = Project::copy_of(finished());
+        let project = Project::finished();
         let path = project.path().join(file);
         let text = fs::read_to_string(&path).expect("the file");
         assert!(text.contains(from), "`{from}` in {file}");

@@ -6,24 +6,23 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Project, finished, processes_with};
+use crate::support::{Project, processes_with};
 
 /// Returns a project whose engine is prepared but whose measurements have yet to run.
 fn prepared() -> Project {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     fs::remove_file(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock was there");
     // Another seed: new measurements, the same engine.
     project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 7");
     project
 }
 
-/// Waits until the event log holds `count` lines of this event; returns whether it came to that.
-fn wait_for(events: &std::path::Path, event: &str, count: usize, child: &mut std::process::Child) -> bool {
-    let needle = format!("\"event\":\"{event}\"");
+/// Waits until the event log has this text `count` times; returns whether it came to that.
+fn wait_for(events: &std::path::Path, needle: &str, count: usize, child: &mut std::process::Child) -> bool {
     let limit = Instant::now() + Duration::from_secs(300);
     while Instant::now() < limit {
         let text = fs::read_to_string(events).unwrap_or_default();
-        if text.matches(&needle).count() >= count {
+        if text.matches(needle).count() >= count {
             return true;
         }
         if child.try_wait().expect("the child can be asked").is_some() {
@@ -31,7 +30,7 @@ fn wait_for(events: &std::path::Path, event: &str, count: usize, child: &mut std
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("`{event}` was not seen {count} times");
+    panic!("`{needle}` was not seen {count} times");
 }
 
 #[test]
@@ -58,7 +57,10 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
             .stdout(Stdio::null())
             .spawn()
             .expect("it starts");
-        assert!(wait_for(&events, event, count, &mut child), "the run ended before {count} × {event}");
+        assert!(
+            wait_for(&events, &format!("\"event\":\"{event}\""), count, &mut child),
+            "the run ended before {count} × {event}"
+        );
         std::thread::sleep(Duration::from_millis(pause));
         child.kill().expect("SIGKILL");
         child.wait().expect("the child is reaped");
@@ -86,8 +88,11 @@ fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
         ["run", "experiments/quickstart.yaml", "--smoke", "--events", events.to_str().expect("plain")];
     let mut child =
         project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-    // The engine's two resources and the first measurement.
-    assert!(wait_for(&events, "cell-progress", 1, &mut child), "the run ended early");
+    // A measurement has begun.
+    assert!(
+        wait_for(&events, r#""event":"cell-progress","cell":"ladder"#, 1, &mut child),
+        "the run ended early"
+    );
     let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("SIGINT");
     let status = child.wait().expect("the child ends");

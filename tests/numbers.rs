@@ -20,7 +20,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Returns line, column and full value of every number of the report that shows this column.
 fn numbers_of(project: &Project, column: &str) -> Vec<(i64, i64, f64)> {
-    let bytes = fs::read(project.path().join("reports/quickstart.smoke/report.trace.parquet")).expect("the trace");
+    let bytes =
+        fs::read(project.path().join("reports/quickstart.smoke/report.trace.parquet")).expect("the trace");
     let trace = Table::from_parquet(bytes).expect("a table");
     let columns = trace.text("column").expect("a column");
     let (lines, starts) = (trace.int("line").expect("lines"), trace.int("column_start").expect("columns"));
@@ -51,7 +52,7 @@ fn why_leads_from_a_median_to_the_request_rows_that_give_it_again() {
             let digest = rows["artifact"].as_str().expect("a digest");
             let show = project.run(["show", digest, "--json"]).ok().json();
             let all = show["rows"].as_array().expect("rows");
-            for span in rows["rows"].as_array().expect("spans") {
+            for span in rows["spans"].as_array().expect("spans") {
                 let end = |key: &str| usize::try_from(span[key].as_u64().expect("a row")).expect("a row");
                 for row in &all[end("start")..end("end")] {
                     let ns = |key: &str| row[key].as_i64().expect("a time");
@@ -60,7 +61,10 @@ fn why_leads_from_a_median_to_the_request_rows_that_give_it_again() {
             }
         }
         let again = median(times);
-        assert!((again - shown).abs() <= 1e-9 * shown.abs(), "line {line}: {again} from the rows, {shown} in the report");
+        assert!(
+            (again - shown).abs() <= 1e-9 * shown.abs(),
+            "line {line}: {again} from the rows, {shown} in the report"
+        );
     }
 }
 
@@ -69,7 +73,9 @@ fn why_names_engine_host_and_gates_behind_a_number() {
     let project = finished();
     let (line, column, _) = numbers_of(project, "output_throughput_mean")[0];
     let shown = project.run(["why", &format!("{REPORT}:{line}:{column}")]).ok().stdout;
-    for part in ["llama-cpp 0.10434.0", "smollm2-135m-instruct", "gates:", "request rows", "benchtrail show b3:"] {
+    for part in
+        ["llama-cpp 0.10434.0", "smollm2-135m-instruct", "gates:", "request rows", "benchtrail show b3:"]
+    {
         assert!(shown.contains(part), "no `{part}` in:\n{shown}");
     }
 }
@@ -82,12 +88,16 @@ fn audit_verifies_every_number_of_the_report() {
 
 #[test]
 fn a_number_changed_in_the_report_is_named_by_audit() {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     let (line, _, _) = numbers_of(&project, "output_throughput_mean")[0];
     let path = project.path().join(REPORT);
     let text = fs::read_to_string(&path).expect("the report");
     let lines = text.lines().enumerate().map(|(i, l)| {
-        if i64::try_from(i).expect("a line") + 1 == line { l.replacen(|c: char| c.is_ascii_digit(), "9", 1) } else { l.to_owned() }
+        if i64::try_from(i).expect("a line") + 1 == line {
+            l.replacen(|c: char| c.is_ascii_digit(), "9", 1)
+        } else {
+            l.to_owned()
+        }
     });
     let spoilt = lines.collect::<Vec<_>>().join("\n") + "\n";
     assert_ne!(spoilt, text);
@@ -99,11 +109,13 @@ fn a_number_changed_in_the_report_is_named_by_audit() {
 
 #[test]
 fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     let (line, column, _) = numbers_of(&project, "output_throughput_mean")[0];
     let answer = why(&project, line, column);
     let raw = answer["raw"].as_array().expect("raw rows");
-    let digest = raw.iter().find(|r| r["output"] == "requests").expect("requests")["artifact"].as_str().expect("a digest");
+    let digest = raw.iter().find(|r| r["output"] == "requests").expect("requests")["artifact"]
+        .as_str()
+        .expect("a digest");
     let hex = digest.trim_start_matches("b3:");
     let object = project.path().join(".benchtrail/objects").join(&hex[..2]).join(&hex[2..]);
     let mut bytes = fs::read(&object).expect("the object");
@@ -122,8 +134,12 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
 
 #[test]
 fn a_digit_typed_into_a_template_fails_the_report_and_names_its_line() {
-    let project = Project::copy_of(finished());
-    project.edit("templates/partials/limits.md", "- A closed loop never sends faster", "- About 37 % more. A closed loop never sends faster");
+    let project = Project::finished();
+    project.edit(
+        "templates/partials/limits.md",
+        "- A closed loop never sends faster",
+        "- About 37 % more. A closed loop never sends faster",
+    );
     let text = fs::read_to_string(project.path().join("templates/partials/limits.md")).expect("the partial");
     let line = text.lines().position(|l| l.contains("About 37 %")).expect("the line") + 1;
     let outcome = project.run(["run", "experiments/quickstart.yaml", "--smoke"]);

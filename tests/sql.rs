@@ -22,7 +22,7 @@ fn sql_counts_the_rows_of_all_cells_by_their_coordinates() {
 
 #[test]
 fn sql_writes_the_same_parquet_twice() {
-    let project = Project::copy_of(finished());
+    let project = Project::finished();
     let query = "select workload, quantile(output_throughput, 0.5) as m from cells group by workload";
     let bytes = ["one.parquet", "two.parquet"].map(|file| {
         ask(&project, query, &["--parquet", file]).ok();

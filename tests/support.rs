@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
@@ -58,8 +58,12 @@ impl Project {
         Self { folder }
     }
 
-    /// Makes a project with the store, locks and reports of another one.
-    pub(crate) fn copy_of(other: &Self) -> Self {
+    /// Makes a project of its own in which the smoke form of the quickstart has run to its end.
+    pub(crate) fn finished() -> Self {
+        Self::copy_of(pristine())
+    }
+
+    fn copy_of(other: &Self) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         copy_folder(other.path(), folder.path());
         Self { folder }
@@ -68,11 +72,6 @@ impl Project {
     /// Returns the folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
-    }
-
-    /// Returns the quickstart's YAML file.
-    pub(crate) fn quickstart(&self) -> PathBuf {
-        self.path().join("experiments/quickstart.yaml")
     }
 
     /// Returns a command of the binary in this project, with nothing of our environment that
@@ -97,10 +96,18 @@ impl Project {
     }
 }
 
-/// Returns a project in which the smoke form of the quickstart has run to its end.
+/// Returns a shared project in which the smoke form of the quickstart has run to its end; for
+/// commands that change nothing.
 pub(crate) fn finished() -> &'static Project {
     static FINISHED: OnceLock<Project> = OnceLock::new();
-    FINISHED.get_or_init(|| {
+    FINISHED.get_or_init(Project::finished)
+}
+
+/// Returns the project that others are copied from. No command runs in it once it is made, so
+/// that nothing changes under a copy.
+fn pristine() -> &'static Project {
+    static PRISTINE: OnceLock<Project> = OnceLock::new();
+    PRISTINE.get_or_init(|| {
         let project = Project::new();
         project.run(["run", "experiments/quickstart.yaml", "--smoke"]).ok();
         project

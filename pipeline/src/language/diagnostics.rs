@@ -73,10 +73,16 @@ impl fmt::Display for Diagnostic {
                     write!(f, "  ({route})")?;
                 }
                 let number = line.to_string();
+                let (text, column) = window(text, *column);
                 let before: String =
                     text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
                 writeln!(f, "\n{number} | {text}")?;
-                writeln!(f, "{} | {before}{}", " ".repeat(number.len()), "^".repeat(*width))?;
+                writeln!(
+                    f,
+                    "{} | {before}{}",
+                    " ".repeat(number.len()),
+                    "^".repeat((*width).min(WINDOW / 2))
+                )?;
             }
         }
         match &self.hint {
@@ -84,6 +90,22 @@ impl fmt::Display for Diagnostic {
             None => Ok(()),
         }
     }
+}
+
+/// The most characters of a line that are shown.
+const WINDOW: usize = 160;
+
+/// Returns the part of a long line around a column, and the column in that part.
+fn window(text: &str, column: usize) -> (String, usize) {
+    let length = text.chars().count();
+    if length <= WINDOW {
+        return (text.to_owned(), column);
+    }
+    let start = (column - 1).saturating_sub(WINDOW / 4);
+    let part: String = text.chars().skip(start).take(WINDOW).collect();
+    let before = if start > 0 { "…" } else { "" };
+    let after = if start + WINDOW < length { "…" } else { "" };
+    (format!("{before}{part}{after}"), column - start + before.chars().count())
 }
 
 impl fmt::Display for Diagnostics {
