@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use engines::Engine;
-use provision::{Machine, unmet};
+use provision::{Machine, Unmet, unmet};
 use serde_json::{Value, json};
 
 use crate::args::{DoctorArgs, ExperimentArgs, Global};
@@ -151,30 +151,33 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
     let mut findings = Vec::new();
     for stage in session.experiment.stages.iter().filter(|s| s.kind == "provision") {
         for parameters in &stage.parameter_sets {
-            for key in ["engine", "fallback"] {
-                let Some(definition) = parameters.get(key).filter(|d| !d.is_null()) else { continue };
-                let what =
-                    format!("{} ({key} of `{}`)", definition["title"].as_str().unwrap_or(key), stage.name);
-                let engine = Engine::from_json(definition)
+            // The engine first, then those that stand in for it, in this order.
+            let engines = parameters.get("engines").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            for (i, named) in engines.iter().enumerate() {
+                let name = named["name"].as_str().unwrap_or("engine");
+                let engine = Engine::from_json(&named["definition"])
                     .map_err(|p| Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone())))?;
-                let missing = unmet(&engine, machine);
-                let state = match (missing.is_empty(), key) {
-                    (true, _) => State::Good,
-                    (false, "engine") if parameters.get("fallback").is_some_and(|f| !f.is_null()) => {
-                        State::Absent
-                    }
-                    (false, _) => State::Lacking,
-                };
-                let detail = if missing.is_empty() {
-                    "everything it requires is here".to_owned()
-                } else {
-                    missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join("; ")
-                };
-                let hints: Vec<&str> = missing.iter().filter_map(|u| u.hint.as_deref()).collect();
-                let remedy = (!hints.is_empty()).then(|| hints.join("; "));
-                findings.push(Finding { what, state, detail, remedy });
+                findings.push(engine_finding(
+                    &stage.name,
+                    name,
+                    &unmet(&engine, machine),
+                    i + 1 < engines.len(),
+                ));
             }
         }
     }
     Ok(findings)
+}
+
+/// Says whether an engine can run here; if another can stand in for it, nothing is lacking yet.
+fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool) -> Finding {
+    let what = format!("engine {name} (stage `{stage}`)");
+    if missing.is_empty() {
+        let detail = "everything it requires is here".to_owned();
+        return Finding { what, state: State::Good, detail, remedy: None };
+    }
+    let detail = missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join("; ");
+    let hints: Vec<&str> = missing.iter().filter_map(|u| u.hint.as_deref()).collect();
+    let remedy = (!hints.is_empty()).then(|| hints.join("; "));
+    Finding { what, state: if has_stand_in { State::Absent } else { State::Lacking }, detail, remedy }
 }
