@@ -46,18 +46,13 @@ fn walk<'t>(
 }
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
-    let ways: [(&str, fn(&str) -> Mention<'_>); 3] = [
-        ("table(\"", |name| Mention::Shows(name)),
-        ("figure(\"", |name| Mention::Shows(name)),
-        ("include \"", |name| Mention::Includes(name)),
-    ];
     let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
-    for (opening, make) in ways {
+    for opening in ["table(\"", "figure(\"", "include \""] {
         for (at, _) in text.match_indices(opening) {
             let rest = &text[at + opening.len()..];
-            if let Some((name, _)) = rest.split_once('"') {
-                found.push((at, make(name)));
-            }
+            let Some((name, _)) = rest.split_once('"') else { continue };
+            let includes = opening.starts_with("include");
+            found.push((at, if includes { Mention::Includes(name) } else { Mention::Shows(name) }));
         }
     }
     found.sort_by_key(|(at, _)| *at);
