@@ -165,7 +165,9 @@ impl Progress {
             live.study.set_position(ended as u64);
             live.study.set_message(left.map(|l| format!("about {} left", seconds(l))).unwrap_or_default());
         }
-        if status != CellStatus::Ok {
+        if status == CellStatus::Skipped {
+            // Skipped cells follow from what was told already; the summary counts them.
+        } else if status != CellStatus::Ok {
             let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
             self.say(&format!("{} {cell}{reason}", status.word()));
             if let Some(hint) = hint {

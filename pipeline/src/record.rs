@@ -53,7 +53,8 @@ pub struct Record {
     pub warnings: Vec<String>,
     /// The program that executed it.
     pub build: Build,
-    /// The names of the environment variables that children inherited.
+    /// The names of the environment variables of the process that executed it; values may be
+    /// secrets and are not kept. What an engine gets of them is in its definition.
     pub environment: Vec<String>,
     /// Everything that decided the result.
     pub recipe: Recipe,

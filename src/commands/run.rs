@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
 use pipeline::record::Build;
-use pipeline::{Event, LedgerLine, RunOptions, RunSummary, StudyResult};
+use pipeline::{CellStatus, Event, LedgerLine, RunOptions, RunSummary, StudyResult};
 use serde_json::{Value, json};
 
 use crate::args::{Global, RunArgs};
@@ -24,10 +24,6 @@ const TROUBLE_SHOWN: usize = 10;
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     let store = session.project.open()?;
-    if store.needs_rebuild()? {
-        let report = store.rebuild(pipeline::record::view)?;
-        crate::terminal::complain(&format!("the store's index was rebuilt from {} records", report.records));
-    }
     let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
     let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -132,7 +128,7 @@ fn failed_gates(store: &Store, session: &Session, summary: &RunSummary) -> Resul
     // Without a lock (nothing ran) there is no verdict.
     let Ok(lock) = lock else { return Ok(Vec::new()) };
     let mut failed = Vec::new();
-    for line in summary.ledger.iter().filter(|l| l.status == pipeline::CellStatus::Ok) {
+    for line in summary.ledger.iter().filter(|l| l.status == CellStatus::Ok) {
         let is_verify = session.experiment.stages.iter().any(|s| s.name == line.stage && s.kind == "verify");
         if !is_verify {
             continue;
@@ -168,16 +164,21 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     for gate in gates {
         say(&format!("gate failed: {gate}"));
     }
-    let trouble: Vec<&LedgerLine> = summary.ledger.iter().filter(|l| is_trouble(l)).collect();
+    let (skipped, mut trouble): (Vec<&LedgerLine>, Vec<&LedgerLine>) =
+        summary.ledger.iter().filter(|l| is_trouble(l)).partition(|l| l.status == CellStatus::Skipped);
+    // Where nothing failed, the first cell that was skipped says why the others were.
+    if trouble.is_empty() {
+        trouble.extend(skipped.first());
+    }
     for line in trouble.iter().take(TROUBLE_SHOWN) {
         let cell =
             pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
-        // The whole reason was told when the cell ended.
+        // The whole reason of a failure was told when the cell ended.
         let reason = line.reason.as_deref().unwrap_or("no reason given").lines().next().unwrap_or_default();
         say(&format!("{} {cell}: {reason}", line.status.word()));
     }
-    if trouble.len() > TROUBLE_SHOWN {
-        say(&format!("… and {} more; `benchtrail status` lists them", trouble.len() - TROUBLE_SHOWN));
+    if trouble.len() > TROUBLE_SHOWN || skipped.len() > 1 {
+        say("`benchtrail status` has the reason of every cell that is not ok");
     }
     for report in reports {
         say(&format!("report       {}", shown(report)));
@@ -202,8 +203,7 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
 }
 
 fn is_trouble(line: &LedgerLine) -> bool {
-    use pipeline::CellStatus::{Excluded, Ok, Skipped};
-    !matches!(line.status, Ok | Excluded | Skipped)
+    !matches!(line.status, CellStatus::Ok | CellStatus::Excluded)
 }
 
 /// Returns line and text of a number of the report worth asking about: the first that comes

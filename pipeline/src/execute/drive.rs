@@ -109,7 +109,9 @@ pub fn run(
         listener(&Event::Warning { message: format!("stopped what an earlier run left behind for {cell}") });
     }
     if store.needs_rebuild()? {
-        store.rebuild(crate::record::view)?;
+        let report = store.rebuild(crate::record::view)?;
+        let message = format!("the store's index was lost and is rebuilt from {} records", report.records);
+        listener(&Event::Warning { message });
     }
     // A sweep of the store that runs meanwhile leaves alone what this run rests on.
     let mut hold = store.hold()?;

@@ -27,6 +27,10 @@ pub fn plan(
     store: &Store,
     options: &PlanOptions,
 ) -> Result<Plan, PipelineError> {
+    if store.needs_rebuild()? {
+        // Without its index the store would seem empty.
+        store.rebuild(crate::record::view)?;
+    }
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
     document(&mut session)

@@ -611,11 +611,12 @@ fn a_query_that_cannot_work_is_told_while_planning() {
         sql("select 1 as one from cels"),
         ["tables.made.query: there is no table `cels` in this stage (did you mean `cells`?)"]
     );
+    assert_eq!(sql("select 1 as one from later"), [""; 0], "a table declared below may be read");
     assert_eq!(
-        sql("select 1 as one from later"),
+        sql("select 1 as one from made"),
         [
-            "tables.made.query: the table `later` does not come before this one (a table may use those declared above \
-          it: change the order)"
+            "tables.made.query: the table `made` is itself made from this one (two tables cannot be made from each \
+          other: take one of them from elsewhere)"
         ]
     );
     assert_eq!(
