@@ -54,6 +54,12 @@ impl Project {
         for name in ["experiments", "templates"] {
             copy_folder(&repository.join(name), &folder.path().join(name));
         }
+        // What somebody ran in the repository itself is no part of a new project.
+        for entry in fs::read_dir(folder.path().join("experiments")).expect("the experiments").flatten() {
+            if entry.path().extension().is_some_and(|e| e == "lock") {
+                fs::remove_file(entry.path()).expect("the lock can be removed");
+            }
+        }
         fs::create_dir(folder.path().join(".benchtrail")).expect("a store folder");
         Self { folder }
     }
