@@ -113,3 +113,12 @@ fn a_fresh_measurement_keeps_the_earlier_one() {
     assert_eq!(stages["ladder"].keys().collect::<Vec<_>>(), ["run"]);
     assert_eq!(stages["server"].keys().collect::<Vec<_>>(), ["cached"]);
 }
+
+#[test]
+fn a_selection_that_is_done_is_a_success_although_other_cells_are_skipped() {
+    let project = Project::finished();
+    project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 8");
+    let summary = project.run(["run", SMOKE[0], SMOKE[1], "--only", "server", "--json"]).ok().json();
+    assert_eq!(summary["stages"]["server"]["ok"], 2, "{summary}");
+    assert_eq!(summary["stages"]["ladder"]["skipped"], 12, "{summary}");
+}

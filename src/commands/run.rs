@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if summary.interrupted {
         return Err(Stop::interrupted());
     }
-    if summary.is_complete() && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
+    if summary.done && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
@@ -166,8 +166,8 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     }
     let (skipped, mut trouble): (Vec<&LedgerLine>, Vec<&LedgerLine>) =
         summary.ledger.iter().filter(|l| is_trouble(l)).partition(|l| l.status == CellStatus::Skipped);
-    // Where nothing failed, the first cell that was skipped says why the others were.
-    if trouble.is_empty() {
+    // Where nothing failed and yet not all is done, the first cell that was skipped says why.
+    if trouble.is_empty() && !summary.done {
         trouble.extend(skipped.first());
     }
     for line in trouble.iter().take(TROUBLE_SHOWN) {

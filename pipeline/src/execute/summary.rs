@@ -22,6 +22,9 @@ pub struct RunSummary {
     pub executed: usize,
     /// Resources that were started, whether or not that executed their cell.
     pub resource_starts: usize,
+    /// Whether every cell that was asked for is ok: all of them, or those that a selection names
+    /// and those they need.
+    pub done: bool,
     /// Whether the user stopped the run.
     pub interrupted: bool,
     /// The lock.
@@ -92,8 +95,11 @@ pub(super) fn summary(
             });
         }
     }
+    let is_ok = |cell: usize| matches!(session.settled(cell), Some(Outcome::Ok { .. }));
+    let done = session.selected.iter().enumerate().all(|(cell, selected)| !selected || is_ok(cell));
     Ok(RunSummary {
         counts,
+        done,
         executed: executor.executed,
         resource_starts: executor.resource_starts,
         interrupted: matches!(executor.stopped, Some(Stop::Interrupted)),

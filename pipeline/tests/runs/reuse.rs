@@ -280,6 +280,7 @@ fn only_executes_what_is_named_and_what_it_needs() {
     ];
     assert_eq!(ran, expected);
     assert!(!summary.is_complete());
+    assert!(summary.done, "all that was asked for is ok: {:?}", summary.ledger);
     let (_, rest) = bench.run(&study);
     assert!(rest.iter().all(|c| c != "ladder[configuration=serial,clients=1,rep=1]"), "{rest:?}");
 }
