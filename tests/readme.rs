@@ -1,4 +1,5 @@
-//! Every command in the README and in ARCHITECTURE.md is run, in the order a reader meets them.
+//! Every command in the README's console blocks is run, in the order a reader meets them, and its
+//! example of an experiment is planned.
 
 use std::fs;
 use std::path::Path;
