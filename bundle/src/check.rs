@@ -159,7 +159,8 @@ fn check_seals(bundle: &Bundle, key: Option<&PublicKey>, checked: &mut Checked) 
         }
     };
     if envelope.body().ok() != statement {
-        checked.complain(layout::ATTESTATION, "it signs another statement than the one here");
+        let what = format!("it is not the statement that {} holds", layout::ATTESTATION);
+        checked.complain(layout::STATEMENT, what);
     }
     checked.signature = match key {
         None => Signature::Unchecked(envelope.signatures.iter().map(|s| s.keyid.clone()).collect()),

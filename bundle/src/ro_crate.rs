@@ -65,6 +65,7 @@ pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, fac
         let inputs = cell.record.recipe.inputs.iter().flat_map(|i| &i.cells).flat_map(|c| c.outputs.values());
         let mut action = json!({
             "@id": cell_id(n + 1), "@type": "CreateAction", "name": cell.name,
+            "description": format!("cell {} of stage kind {}", cell.name, cell.record.recipe.kind),
             "instrument": reference(&tool_id(&cell.record.recipe.kind)),
             "object": references(inputs.copied()),
             "result": references(cell.record.artifacts().into_iter().chain([cell.digest])),
@@ -104,7 +105,7 @@ fn cell_id(n: usize) -> String {
 }
 
 fn tool_id(kind: &str) -> String {
-    format!("#stage-kind-{kind}")
+    format!("urn:benchtrail:stage-kind:{kind}")
 }
 
 fn status(status: CellStatus) -> &'static str {
@@ -140,6 +141,7 @@ fn run(publication: &Publication<'_>, facts: &Facts<'_>) -> Value {
     };
     json!({
         "@id": "#run", "@type": "CreateAction", "name": format!("run of {}", publication.lock.experiment),
+        "description": format!("every executed cell of the study {}", publication.lock.trail()),
         "instrument": reference(publication.experiment_file), "agent": reference("#author-1"),
         "object": [reference(publication.experiment_file)], "result": results,
         "startTime": facts.window.0, "endTime": facts.window.1,
@@ -159,8 +161,12 @@ fn described(publication: &Publication<'_>, catalogue: &Catalogue, file: &Entry)
     if let Some(rows) = object.and_then(|o| o.rows) {
         entity["description"] = json!(format!("a table of {rows} rows"));
     }
+    if file.path == layout::README {
+        entity["about"] = reference("./");
+    }
     if file.path == publication.experiment_file {
         entity["@type"] = json!(["File", "SoftwareSourceCode", "ComputationalWorkflow"]);
+        entity["version"] = json!(publication.lock.trail().to_string());
         entity["programmingLanguage"] = reference("#experiment-language");
         let kinds: BTreeSet<&str> = catalogue.cells.iter().map(|c| c.record.recipe.kind.as_str()).collect();
         entity["hasPart"] = kinds.into_iter().map(|kind| reference(&tool_id(kind))).collect();

@@ -24,7 +24,9 @@ use crate::lease::Leases;
 use crate::lock::{Lock, LockCell, LockClass};
 use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
-use crate::stage::{Control, Failure, Input, InputCell, Job, Json, LedgerLine, Registry, StageKind, Study};
+use crate::stage::{
+    Class, Control, Failure, Input, InputCell, Job, Json, LedgerLine, Registry, StageKind, Study,
+};
 
 /// What stages that see the study saw of it, as a document that can travel with the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,8 @@ pub struct StudyDocument {
     pub trail: Digest,
     /// The ledger, stages that see the study not in it.
     pub ledger: Vec<LedgerLine>,
+    /// The kind of every stage.
+    pub kinds: BTreeMap<String, String>,
     /// The parameters of measurements, by the digest that the recipes of their readers name.
     pub parameters: BTreeMap<Digest, Json>,
 }
@@ -61,7 +65,14 @@ impl StudyDocument {
                 session.graph.name(cell)
             )));
         }
+        if let Some(why) = otherwise(&session) {
+            return Ok(Err(why));
+        }
+        if let Some(why) = edited(&session)? {
+            return Ok(Err(why));
+        }
         let study = study_of(&mut session);
+        let kinds = experiment.stages.iter().map(|s| (s.name.clone(), s.kind.clone())).collect();
         let mut parameters = BTreeMap::new();
         for node in session.graph.nodes.iter().filter(|n| n.class == LockClass::Measurement) {
             for (set, digest) in node.stage.parameter_sets.iter().zip(&node.parameters) {
@@ -70,12 +81,52 @@ impl StudyDocument {
                 parameters.insert(*digest, set);
             }
         }
-        Ok(Ok(Self { spec: study.spec, trail: study.trail, ledger: study.ledger, parameters }))
+        Ok(Ok(Self { spec: study.spec, trail: study.trail, ledger: study.ledger, kinds, parameters }))
     }
 
     fn kind_of(&self, stage: &str) -> Option<&str> {
-        self.spec["stages"][stage]["kind"].as_str()
+        self.kinds.get(stage).map(String::as_str)
     }
+}
+
+/// Returns how the study as it stands differs from its lock, if it does.
+fn otherwise(session: &Session<'_>) -> Option<String> {
+    let Some(lock) = &session.lock else { return Some("it has not run yet".to_owned()) };
+    let now = session.to_lock();
+    if now == *lock {
+        return None;
+    }
+    let before = lock.index();
+    let cells = now.stages.iter().flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)));
+    let differs = |(stage, cell): &(&str, &LockCell)| {
+        before.get(&(*stage, cell.coordinates.as_str())).is_none_or(|line| line != cell)
+    };
+    let first = cells.into_iter().find(differs).map(|(stage, cell)| {
+        let reason = cell.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+        format!("{} is {}{reason}", cell_text(stage, &cell.coordinates), cell.status.word())
+    });
+    Some(first.unwrap_or_else(|| "the lock has cells that the experiment no longer has".to_owned()))
+}
+
+/// Returns which cell taken from the lock was executed with other settings than the experiment
+/// has now, if there is one: its readers may not show it.
+fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
+    for node in session.graph.nodes.iter().filter(|n| n.stage.class != Class::Pure) {
+        for (i, cell) in node.stage.cells.iter().enumerate() {
+            let Some(record) = session.states[node.first + i].record() else { continue };
+            let record = Record::parse(&session.store.get(&record)?);
+            let same = record.is_ok_and(|r| {
+                value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
+            });
+            if !same {
+                let name = session.graph.name(node.first + i);
+                return Ok(Some(format!(
+                    "{name} was executed with other settings than the experiment has now"
+                )));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// An output that is not what the record says.
@@ -246,7 +297,7 @@ impl Again<'_> {
             leases: &leases,
             study: study.as_ref(),
         };
-        let verdict = run(kind.as_ref(), &job).and_then(|outputs| Ok(compare(record, &outputs)));
+        let verdict = run(kind.as_ref(), &job).map(|outputs| compare(record, &outputs));
         remove(&path).map_err(|e| format!("the scratch directory: {e}"))?;
         verdict
     }
