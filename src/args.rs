@@ -184,6 +184,17 @@ docs/publish.md.")]
 Nothing but the bundle is read: no engine, no network, no store. Measurements are taken as they
 are; verify, analyze and report are executed from them.")]
     Reproduce(ReproduceArgs),
+    /// Show what changed between two studies, and whether it exceeds the measured noise.
+    #[command(after_long_help = "Examples:
+  benchtrail diff old/quickstart.lock experiments/quickstart.yaml
+  benchtrail diff published/before published/after --column output_throughput --threshold 2
+  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exit code 1 on a regression
+  benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock, as `plan` tells
+
+A side is a lock, an experiment's YAML file (its lock), or a bundle. A result counts as changed if
+its mean over repetitions moved by the threshold and the test's p, adjusted by Holm over all results,
+is at most alpha. Without two repetitions on both sides there is no test, and `--gate` does not pass.")]
+    Diff(DiffArgs),
     /// Make a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
   benchtrail keygen study                 writes study.key (keep it) and study.pub (give it away)")]
@@ -493,6 +504,36 @@ pub(crate) struct ReproduceArgs {
     /// Threads [default: the number of cores].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The older study: a lock, an experiment's YAML file, or a bundle.
+    pub(crate) a: PathBuf,
+    /// The newer study.
+    pub(crate) b: Option<PathBuf>,
+    /// The profile, for sides that are YAML files.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Columns of the tables of cells to compare [default: throughputs and the usual latencies].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) column: Vec<String>,
+    /// The smallest relative change that counts, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub(crate) threshold: f64,
+    /// The largest Holm-adjusted p that counts.
+    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    pub(crate) alpha: f64,
+    /// The test over repetitions.
+    #[arg(long, value_name = "TEST", default_value = "welch", value_parser = ["welch", "mann-whitney"])]
+    pub(crate) test: String,
+    /// Exit with 1 if a result got worse, or changed where nobody measured the noise.
+    #[arg(long)]
+    pub(crate) gate: bool,
 }
 
 /// Arguments of `keygen`.

@@ -1,6 +1,7 @@
 //! A file for each command.
 
 mod audit;
+mod diff;
 mod doctor;
 mod fsck;
 mod gc;
@@ -41,6 +42,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Publish(arguments) => publish::publish(arguments, global),
         Command::Verify(arguments) => verify::verify(arguments, global),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments, global),
+        Command::Diff(arguments) => diff::diff(arguments, global),
         Command::Keygen(arguments) => keygen::keygen(arguments, global),
         Command::Fsck(arguments) => fsck::fsck(arguments, global),
         Command::Gc(arguments) => gc::gc(arguments, global),
