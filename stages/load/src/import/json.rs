@@ -157,6 +157,10 @@ impl<'a> At<'a> {
 
     /// Returns a count: a whole number, not negative.
     pub(crate) fn count(&self) -> Result<i64, ImportError> {
+        // Nanoseconds since 1970 have more digits than a double.
+        if let Some(count) = self.value.as_i64().filter(|n| *n >= 0) {
+            return Ok(count);
+        }
         let number = self.number()?;
         if number < 0.0 || number.fract() != 0.0 || number > 9e15 {
             return Err(self.wrong(format!("a count was expected, found {number}")));

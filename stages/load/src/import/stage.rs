@@ -49,7 +49,7 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     let digest = import.digest.as_deref().unwrap_or_default();
     let (path, bytes) = file::bytes_of(digest).map_err(fail)?;
     job.control.check()?;
-    let read = read(import, &bytes).and_then(|imported| check_version(import, imported));
+    let read = read(import, &bytes);
     let original = |bytes: Vec<u8>| Output {
         name: "original".to_owned(),
         media: media(import.tool),
@@ -78,6 +78,10 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
 
 /// Reads a file as its tool writes it.
 pub(crate) fn read(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
+    check_version(import, rows_of(import, bytes)?)
+}
+
+fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     match import.tool {
         Tool::Csv => return columns::read(import, &csv::read(bytes)?),
         Tool::Parquet => return columns::read(import, &parquet::read(bytes)?),
@@ -143,7 +147,7 @@ fn recognise(document: &Json) -> Option<Tool> {
         Some(Tool::Sglang)
     } else if has(&["benchmarks"]) {
         Some(Tool::Guidellm)
-    } else if has(&["metadata", "metrics"]) || has(&["input_config", "request_throughput"]) {
+    } else if has(&["metadata", "metrics"]) || has(&["aiperf_version"]) {
         Some(Tool::Aiperf)
     } else {
         None
