@@ -12,5 +12,6 @@ mod errors;
 mod help;
 mod imported;
 mod numbers;
+mod publish;
 mod readme;
 mod sql;
