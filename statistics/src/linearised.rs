@@ -45,7 +45,8 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let over = |f: fn(f64, f64) -> (f64, f64)| line(&points.iter().map(|(x, y)| f(*x, *y)).collect::<Vec<_>>());
+    let over =
+        |f: fn(f64, f64) -> (f64, f64)| line(&points.iter().map(|(x, y)| f(*x, *y)).collect::<Vec<_>>());
     let (vmax, k) = match kind {
         Linearisation::LineweaverBurk => {
             let (slope, intercept) = over(|x, y| (1.0 / x, 1.0 / y));

@@ -35,9 +35,9 @@ const STATISTICS: &[(&str, Statistic)] = &[
     ("max", |s| Some(s.max())),
 ];
 
-const ICL: (&str, &str, &str) =
+pub(crate) const ICL: (&str, &str, &str) =
     ("icl_ms", "ms", "each gap between consecutive chunks that carry text; the first chunk is no gap");
-const ITL: (&str, &str, &str) = (
+pub(crate) const ITL: (&str, &str, &str) = (
     "itl_ms",
     "ms/tok",
     "each gap ÷ tokens of the later chunk, once per token; null if a chunk's tokens are unknown",
@@ -189,7 +189,7 @@ fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
-fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
+pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
     let mut values = Vec::new();
     for (gap, tokens) in ok.iter().flat_map(|t| t.gaps.gaps.iter()) {
         let tokens = (*tokens)?;
@@ -200,7 +200,7 @@ fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
     sample(values.into_iter())
 }
 
-fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
+pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
 }
 
