@@ -114,7 +114,7 @@ impl Operator for Mfu {
                 problems.push(settings.problem(&at("model-parameters"), "parameters are a positive number"));
             }
             (None, Some(_)) => {}
-            (Some(name), None) => match scope.library.find("model", name) {
+            (Some(name), None) => match scope.library.find("models", name) {
                 Some(model) => match model.get("parameters").and_then(Json::as_f64).filter(|p| *p > 0.0) {
                     Some(p) => given.model_parameters = Some(p),
                     None => problems.push(
@@ -124,7 +124,7 @@ impl Operator for Mfu {
                     ),
                 },
                 None => {
-                    let names = scope.library.names("model");
+                    let names = scope.library.names("models");
                     let known: Vec<&str> = names.iter().map(String::as_str).collect();
                     problems.push(
                         settings
