@@ -218,6 +218,19 @@ for name in ("lineweaver-burk", "hanes-woolf", "eadie-hofstee"):
         values = [line.intercept, -line.slope]
     case("linearised", floats(values), name=name, a=floats(x), b=floats(y))
 
+for name in ("small", "one side", "ties", "balanced"):
+    d = floats(differences[name])
+    r = stats.permutation_test((np.array(d),), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True)
+    case("sign_flip", number(r.pvalue), name=name, a=d)
+for name, (a, b) in groups.items():
+    a, b = np.array(a, dtype=float), np.array(b, dtype=float)
+    wins, losses = (a[:, None] > b[None, :]).mean(), (a[:, None] < b[None, :]).mean()
+    pooled = np.sqrt(((len(a) - 1) * np.var(a, ddof=1) + (len(b) - 1) * np.var(b, ddof=1)) / (len(a) + len(b) - 2)) if len(a) > 1 else None
+    expected = {"cliffs_delta": number(wins - losses)}
+    if pooled is not None:
+        expected["cohens_d"] = number((a.mean() - b.mean()) / pooled)
+    case("effect", expected, name=name, a=floats(a), b=floats(b))
+
 path = pathlib.Path(__file__).with_name("vectors.json")
 versions = {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__, "numpy": np.__version__}
 lines = ",\n".join(json.dumps(c) for c in cases)

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 use statistics::{
-    Bootstrap, BootstrapKind, CorrelationKind, Linearisation, Model, Sample, correlation, fit,
-    fit_linearised, kaplan_meier, pooled_t, tost_welch,
+    Bootstrap, BootstrapKind, CorrelationKind, Linearisation, Model, Sample, cliffs_delta, cohens_d,
+    correlation, fit, fit_linearised, kaplan_meier, pooled_t, sign_flip_test, tost_welch,
 };
 
 fn cases(procedure: &str) -> Vec<Value> {
@@ -146,6 +146,29 @@ fn linearised_fits_agree_with_scipys_line() {
         let fitted = fit_linearised(kind, &points).unwrap();
         for (i, ours) in fitted.values.iter().enumerate() {
             agree(&case, "parameter", Some(*ours), &case["expected"][i], 1e-9);
+        }
+    }
+}
+
+#[test]
+fn enumerated_sign_flips_agree_with_scipys_permutation_test() {
+    for case in cases("sign_flip") {
+        let test = sign_flip_test(&floats(&case["a"]), 1 << 14, 0).unwrap();
+        assert!(test.exact, "{}", case["name"]);
+        agree(&case, "p", Some(test.p), &case["expected"], 1e-9);
+    }
+}
+
+#[test]
+fn effect_sizes_agree_with_their_formulas_in_numpy() {
+    for case in cases("effect") {
+        let (a, b) = (sample(&case["a"]), sample(&case["b"]));
+        // A difference of shares near 0 has few digits of its own: its floor is a pair's weight.
+        let delta = cliffs_delta(&a, &b);
+        let expected = case["expected"]["cliffs_delta"].as_f64().unwrap();
+        assert!((delta - expected).abs() <= 1e-12, "{}: {delta} {expected}", case["name"]);
+        if !case["expected"]["cohens_d"].is_null() {
+            agree(&case, "cohens_d", cohens_d(&a, &b), &case["expected"]["cohens_d"], 1e-9);
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::operator::Context;
-use crate::operators::ALL;
+use crate::operators::{ALL, decision};
 
 /// Reads a published table: key columns as they are, every other as numbers.
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
@@ -178,13 +178,22 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
     let table = table(text, &["workload"], &["ci95_lo", "ci95_hi", "wilcoxon_p_raw", "wilcoxon_p_holm"]);
     let number = |row: &Row, i: usize| row.values[i].as_f64().unwrap();
     let raw: Vec<f64> = table.rows.iter().map(|r| number(r, 2)).collect();
-    let mut directional = Vec::new();
-    for (row, p) in table.rows.iter().zip(statistics::holm(&raw)) {
+    // The adjustment and the rule are those of the comparison operators.
+    let tests: Vec<(usize, Option<f64>)> = raw.iter().map(|p| (0, Some(*p))).collect();
+    let adjusted = decision::adjust(&tests, decision::Family::Table, &[], &["workload".to_owned()]);
+    assert_eq!(adjusted[0].family.as_deref(), Some("all columns by workload (5 tests)"));
+    let (mut directional, mut rest) = (Vec::new(), Vec::new());
+    for (row, adjusted) in table.rows.iter().zip(adjusted) {
+        let p = adjusted.holm.unwrap();
         assert!((p - number(row, 3)).abs() <= 5.0 * 0.5e-6);
         let interval = statistics::Interval { low: number(row, 0), high: number(row, 1) };
-        if p < 0.05 && interval.excludes(0.0) {
-            directional.push(row.key[0].to_string());
+        let value = |name: &str| (name == "holm_p").then_some(p);
+        let label = row.key[0].to_string();
+        match decision::Rule::usual(0.05).verdict(&value, Some(interval), false) {
+            "directional" => directional.push(label),
+            other => rest.push(format!("{label}: {other}")),
         }
     }
+    assert_eq!(rest, ["balanced_2k: no-evidence"]);
     assert_eq!(directional, ["long_decode", "long_prefill_8k", "repeated_prefix", "short_decode"]);
 }

@@ -172,8 +172,8 @@ pub(crate) fn groups<'a>(load: &'a Load, keys: &[String]) -> Vec<(Vec<Scalar>, V
 }
 
 fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: Scalar, level: Level) -> Row {
-    let all: Vec<Timing<'_>> = cells.iter().flat_map(|cell| rows::timings(cell)).collect();
-    let ok: Vec<&Timing<'_>> = all.iter().filter(|t| t.request.is_ok()).collect();
+    let each: Vec<Vec<Timing<'_>>> = cells.iter().map(|cell| rows::timings(cell)).collect();
+    let ok: Vec<&Timing<'_>> = each.iter().flatten().filter(|t| t.request.is_ok()).collect();
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
     let tokens: Option<i64> = ok.iter().map(|t| t.request.output_tokens).sum();
     let per_chunk = tokens.filter(|_| chunks > 0).map(|t| t as f64 / chunks as f64);
@@ -194,8 +194,7 @@ fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: 
         values.extend([of(&|s| Some(s.max())), of(&|s| Some(s.quantile(0.99) - s.mean()))]);
     }
     let mut lineage = Vec::new();
-    for cell in cells {
-        let timings = rows::timings(cell);
+    for (cell, timings) in cells.iter().zip(&each) {
         let measured = timings.iter().filter(|t| t.request.is_ok());
         lineage.extend(spans(&cell.requests_digest.to_string(), measured.clone().map(|t| t.row)));
         if let Some(digest) = cell.chunks_digest {

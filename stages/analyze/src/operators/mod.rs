@@ -8,7 +8,7 @@ mod censored_cells;
 mod changes;
 mod correlation;
 mod crossover;
-mod decision;
+pub(crate) mod decision;
 mod distribution;
 mod fit;
 mod goodput;
