@@ -234,7 +234,14 @@ impl Frame {
     }
 
     /// Returns the table and its lineage.
+    ///
+    /// # Errors
+    /// If an axis has the name of a column of the operator.
     pub(crate) fn tables(&self, operator: &str, parameters: &str) -> Result<(Table, Table), Failure> {
+        if let Some(twice) = self.keys.iter().find(|k| self.position(k).is_some()) {
+            return Err(Failure::failed(format!("`{twice}` is both an axis and a column of `{operator}`"))
+                .hint("give the axis another name"));
+        }
         let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
         let mut columns = Vec::new();
         for (i, name) in self.keys.iter().enumerate() {

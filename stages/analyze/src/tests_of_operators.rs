@@ -347,3 +347,13 @@ fn a_missing_side_is_a_failed_cell_and_not_a_wrong_label() {
     assert_eq!(independent.text("verdict").unwrap(), [None; 3]);
     assert_eq!(table(&done, "slow_cells").int("n_censored").unwrap(), [0, 0, 0, 3, 3, 3].map(Some));
 }
+
+#[test]
+fn an_axis_named_like_a_column_is_refused_with_a_remedy() {
+    let (_folder, store) = store();
+    let cells = vec![cell(&store, &[("n_ok", Scalar::Int(1))], &[synthetic::request(1)])];
+    let inputs = [synthetic::input("ladder", "load", cells), verification(&store, &[])];
+    let failure = analyze(&store, &inputs, &json!({"cells": {"operator": "cell-summary"}})).err().unwrap();
+    assert_eq!(failure.reason, "`n_ok` is both an axis and a column of `cell-summary`");
+    assert_eq!(failure.hint.as_deref(), Some("give the axis another name"));
+}
