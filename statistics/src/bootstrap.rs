@@ -101,10 +101,12 @@ impl Bootstrap {
     }
 
     fn draw(&self, sample: &Sample, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
+        if sample.len() < 2 { None } else { self.drawn(one) }
+    }
+
+    /// Draws the bootstrap distribution.
+    pub(crate) fn drawn(&self, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
         assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
-        if sample.len() < 2 {
-            return None;
-        }
         let drawn =
             random::chunks(self.resamples, self.seed, |rng, size| (0..size).map(|_| one(rng)).collect());
         Sample::new(drawn).ok()
@@ -116,14 +118,32 @@ impl Bootstrap {
         statistic: &impl Fn(&Sample) -> f64,
         distribution: &Sample,
     ) -> Option<Interval> {
+        let values = sample.values();
+        let jackknife = || {
+            let without = |left_out: usize| {
+                let rest = values.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, v)| *v);
+                statistic(&Sample::new(rest).expect("a sample of two or more loses one value"))
+            };
+            vec![(0..values.len()).map(without).collect()]
+        };
+        self.interval_from(statistic(sample), distribution, jackknife)
+    }
+
+    /// Reads the interval from a bootstrap distribution; the jackknife holds the estimates
+    /// without each unit, a list for each group that is resampled by itself.
+    pub(crate) fn interval_from(
+        &self,
+        estimate: f64,
+        distribution: &Sample,
+        jackknife: impl FnOnce() -> Vec<Vec<f64>>,
+    ) -> Option<Interval> {
         let tail = (1.0 - self.level) / 2.0;
         let (low, high) = match self.kind {
             BootstrapKind::Percentile | BootstrapKind::Basic => (tail, 1.0 - tail),
-            BootstrapKind::Bca => bca_probabilities(sample, statistic, distribution, tail)?,
+            BootstrapKind::Bca => bca_probabilities(estimate, distribution, &jackknife(), tail)?,
         };
         let (low, high) = (distribution.quantile(low), distribution.quantile(high));
         Some(if self.kind == BootstrapKind::Basic {
-            let estimate = statistic(sample);
             Interval { low: 2.0 * estimate - high, high: 2.0 * estimate - low }
         } else {
             Interval { low, high }
@@ -132,31 +152,28 @@ impl Bootstrap {
 }
 
 fn bca_probabilities(
-    sample: &Sample,
-    statistic: &impl Fn(&Sample) -> f64,
+    estimate: f64,
     distribution: &Sample,
+    jackknife: &[Vec<f64>],
     tail: f64,
 ) -> Option<(f64, f64)> {
-    let estimate = statistic(sample);
-    let below = distribution.values().iter().filter(|v| **v < estimate).count();
-    let equal = distribution.values().iter().filter(|v| **v == estimate).count();
+    let below = distribution.values().partition_point(|v| *v < estimate);
+    let equal = distribution.values().partition_point(|v| *v <= estimate) - below;
     // As SciPy: the mean of the strict and the weak share.
     let share = (below as f64 + equal as f64 / 2.0) / distribution.len() as f64;
     if share <= 0.0 || share >= 1.0 {
         return None;
     }
     let bias = normal_quantile(share);
-    let values = sample.values();
-    let jackknife: Vec<f64> = (0..values.len())
-        .map(|left_out| {
-            let rest = values.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, v)| *v);
-            statistic(&Sample::new(rest).expect("a sample of two or more loses one value"))
-        })
-        .collect();
-    let centre = crate::sample::sum(jackknife.iter().copied()) / jackknife.len() as f64;
-    let square = crate::sample::sum(jackknife.iter().map(|v| (centre - v).powi(2)));
-    let cube = crate::sample::sum(jackknife.iter().map(|v| (centre - v).powi(3)));
-    if square == 0.0 {
+    let (mut cube, mut square) = (0.0, 0.0);
+    for group in jackknife {
+        let n = group.len() as f64;
+        let centre = crate::sample::sum(group.iter().copied()) / n;
+        let scale = (n - 1.0) / n;
+        cube += crate::sample::sum(group.iter().map(|v| (centre - v).powi(3))) * scale.powi(3);
+        square += crate::sample::sum(group.iter().map(|v| (centre - v).powi(2))) * scale.powi(2);
+    }
+    if square == 0.0 || square.is_nan() {
         return None;
     }
     let acceleration = cube / (6.0 * square.powf(1.5));

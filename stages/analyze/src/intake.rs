@@ -1,9 +1,11 @@
 //! Which load cells may enter a statistic: those that ran and that verification let pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use artifacts::{Scalar, Store, Table};
-use pipeline::{CellStatus, Control, Failure, Input};
+use pipeline::{CellStatus, Control, Failure, Input, InputCell};
+use rayon::prelude::*;
 use rows::CellRows;
 
 use crate::frame::Missing;
@@ -99,13 +101,12 @@ fn load(input: &Input, verdicts: &Verdicts, store: &Store, control: &Control) ->
         .map(|c| c.coordinates.0.iter().map(|(name, _)| name.clone()).collect())
         .unwrap_or_default();
     let mut load = Load { stage: stage.clone(), axes, cells: Vec::new(), missing: Vec::new() };
-    for (done, cell) in input.cells.iter().enumerate() {
-        control.check()?;
-        control.progress(done as u64, Some(input.cells.len() as u64), "cells read");
+    let read = read(input, stage, verdicts, store, control);
+    for (cell, read) in input.cells.iter().zip(read) {
         let barred = verdicts.barred.get(&(stage.clone(), cell.coordinates.to_string()));
         let why = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
-                let rows = CellRows::read(store, cell)?;
+                let rows = read.unwrap_or_else(|| CellRows::read(store, cell))?;
                 if !rows.is_aggregate() {
                     let at = cell.coordinates.0.iter().map(|(_, value)| value.clone()).collect();
                     load.cells.push((at, rows));
@@ -127,4 +128,26 @@ fn load(input: &Input, verdicts: &Verdicts, store: &Store, control: &Control) ->
         rows::compare_all(&values(a), &values(b))
     });
     Ok(load)
+}
+
+/// Reads the rows of the cells that enter, in parallel; the results stand in the order of the
+/// cells, so that who read what decides nothing.
+fn read(
+    input: &Input,
+    stage: &str,
+    verdicts: &Verdicts,
+    store: &Store,
+    control: &Control,
+) -> Vec<Option<Result<CellRows, Failure>>> {
+    let (all, done) = (input.cells.len() as u64, AtomicU64::new(0));
+    let one = |cell: &InputCell| {
+        let barred = verdicts.barred.contains_key(&(stage.to_owned(), cell.coordinates.to_string()));
+        (cell.status == CellStatus::Ok && !barred).then(|| {
+            control.check()?;
+            let rows = CellRows::read(store, cell);
+            control.progress(done.fetch_add(1, Ordering::Relaxed) + 1, Some(all), "cells read");
+            rows
+        })
+    };
+    input.cells.par_iter().map(one).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Control, Failure, Json, Problem, Step};
+use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use rows::Settings;
 use serde::de::DeserializeOwned;
 
@@ -51,6 +51,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) broken: &'a [String],
     /// The names of the tables after it, and its own.
     pub(crate) later: &'a [String],
+    /// Definitions, of models for instance.
+    pub(crate) library: &'a dyn Library,
 }
 
 impl Scope<'_> {

@@ -20,7 +20,7 @@ impl pipeline::Library for NoLibrary {
     }
 }
 
-fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
+pub(crate) fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
     pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), &NoLibrary)
 }
 
@@ -52,7 +52,7 @@ fn at(configuration: &str, concurrency: i64, rep: i64) -> Vec<(&'static str, Sca
     ]
 }
 
-fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> InputCell {
+pub(crate) fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> InputCell {
     let chunks: Vec<_> = rows.iter().flat_map(synthetic::even_chunks).collect();
     let tables = [
         ("requests", synthetic::requests_table(rows).unwrap()),
@@ -86,7 +86,7 @@ fn ladder(store: &Store) -> Vec<InputCell> {
 }
 
 /// A verification that covers `ladder` and bars the given cells.
-fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
+pub(crate) fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
     let text = |name: &str, of: &dyn Fn(&(&str, &str)) -> String| {
         Column::text(name, barred.iter().map(|b| Some(of(b))))
     };
@@ -110,7 +110,7 @@ fn tables_of(settings: &Json) -> Json {
 }
 
 pub(crate) fn everything() -> Json {
-    json!({
+    let mut all = json!({
         "requests": {"operator": "requests"},
         "cells": {"operator": "cell-summary"},
         "means": {"operator": "aggregate", "from": "cells", "over": ["rep"],
@@ -143,7 +143,9 @@ pub(crate) fn everything() -> Json {
                     "units": {"e2e_latency_ms_worst": "ms", "ttft_ms_p90": "ms"},
                     "descriptions": {"e2e_latency_ms_worst": "longest request of all repetitions",
                                      "ttft_ms_p90": "90th percentile over the requests of all repetitions"}},
-    })
+    });
+    all.as_object_mut().unwrap().extend(crate::examples::more());
+    all
 }
 
 pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
@@ -419,6 +421,9 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
                 "value",
                 "std_error",
                 "rss",
+                "equivalence_margin",
+                "left",
+                "right",
             ];
             assert!(
                 !number || table.unit(&column).is_some() || unitless.contains(&column.as_str()),
@@ -480,9 +485,10 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
         [
             "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
              underscores",
-            "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
-             parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins, crossover, \
-             goodput, fit, sql",
+            "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, distribution, \
+             steady-state, censored, goodput, aggregate, margins, censored-cells, parallel-efficiency, \
+             per-client-efficiency, latency-multipliers, mfu, breakdown, monotonicity, crossover, fit, paired-deltas, \
+             paired-comparison, unpaired-comparison, changes, wins, ranking, correlation, identity, sql",
             "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
             "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",

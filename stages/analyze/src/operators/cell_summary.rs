@@ -2,6 +2,7 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem};
+use rayon::prelude::*;
 use rows::{CellRows, METRICS, Metric, Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,9 +36,9 @@ const STATISTICS: &[(&str, Statistic)] = &[
     ("max", |s| Some(s.max())),
 ];
 
-const ICL: (&str, &str, &str) =
+pub(crate) const ICL: (&str, &str, &str) =
     ("icl_ms", "ms", "each gap between consecutive chunks that carry text; the first chunk is no gap");
-const ITL: (&str, &str, &str) = (
+pub(crate) const ITL: (&str, &str, &str) = (
     "itl_ms",
     "ms/tok",
     "each gap ÷ tokens of the later chunk, once per token; null if a chunk's tokens are unknown",
@@ -121,11 +122,12 @@ impl Operator for CellSummary {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
-        for (at, cell) in &load.cells {
+        // In parallel, in the order of the cells: a row depends on its own cell alone.
+        let one = |(at, cell): &(Vec<Scalar>, CellRows)| {
             context.control.check()?;
-            rows.push(summarise(at.clone(), cell));
-        }
+            Ok(summarise(at.clone(), cell))
+        };
+        let rows = load.cells.par_iter().map(one).collect::<Result<Vec<Row>, Failure>>()?;
         let keys = load.axes.clone();
         Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
     }
@@ -189,7 +191,7 @@ fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
-fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
+pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
     let mut values = Vec::new();
     for (gap, tokens) in ok.iter().flat_map(|t| t.gaps.gaps.iter()) {
         let tokens = (*tokens)?;
@@ -200,7 +202,7 @@ fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
     sample(values.into_iter())
 }
 
-fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
+pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
 }
 
