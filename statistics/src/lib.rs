@@ -17,6 +17,7 @@ mod permutation;
 mod random;
 mod ranks;
 mod sample;
+mod stratified;
 mod tests_of_location;
 mod wilcoxon;
 
@@ -29,6 +30,7 @@ pub use multiplicity::{benjamini_hochberg, holm};
 pub use permutation::{PermutationTest, permutation_test_means, sign_flip_test};
 pub use ranks::{MidRanks, mid_ranks};
 pub use sample::{Sample, SampleError};
+pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use tests_of_location::{
     MannWhitney, SignTest, StudentTest, mann_whitney_u, paired_t, sign_test, welch_t,
 };
