@@ -43,9 +43,25 @@ fn page() -> String {
             writeln!(text, "- none").unwrap();
         }
     }
+    hardware(&mut text);
     tables(&mut text);
     faults(&mut text);
     text
+}
+
+/// Documents the hardware that ships.
+fn hardware(text: &mut String) {
+    text.push_str(
+        "\n## The collection `hardware`\n\n\
+         What `physical-roofs` takes by name; a definition of your own goes into a folder `hardware` beside the \
+         experiment, or into its section `hardware`. The numbers are the makers', for dense products; memory is \
+         rounded up to the binary unit.\n\n```yaml\n",
+    );
+    for shipped in crate::shipped() {
+        let indented: Vec<String> = shipped.text.lines().map(|line| format!("  {line}")).collect();
+        writeln!(text, "{}:\n{}", shipped.name, indented.join("\n")).unwrap();
+    }
+    text.push_str("```\n");
 }
 
 /// Documents the tables from a study's own.
@@ -53,7 +69,8 @@ fn tables(text: &mut String) {
     text.push_str(
         "\n## The tables\n\n\
          Columns named by axes stand in `gates` and `exclusions` behind `cell`. A user's own gate in SQL sees the \
-         tables of one cell; these four are read by `benchtrail sql` and by the templates of reports.\n",
+         tables of one cell; these four are read by `benchtrail sql` (with the stage's name, \
+         quoted: `\"checks.gates\"`) and by the templates of reports.\n",
     );
     let done = crate::faults::example();
     for name in ["gates", "exclusions", "census", "comparability"] {
@@ -79,7 +96,9 @@ fn faults(text: &mut String) {
          any other order; `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
          for each pair. A machine with other work to do breaks that assumption, and rightly sets off the alarm.\n\n\
          What was seen over simulated closed loops (16 cells of 40 requests, 1 and 4 clients, log-normal latencies, \
-         a server whose mood all requests in flight share; fixed seeds, run with the tests):\n\n\
+         a server whose mood all requests in flight share, fixed seeds; the 2,000 runs are a test that is not run by \
+         default). Of the 2,000 runs 100 are expected to alarm by chance; with `alpha: 0.01`, where 20 are, 13, 18 and \
+         16 did:\n\n\
          | gate | false alarms in 200 clean runs | in 2,000 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
          |---|---|---|---|---|\n",
     );

@@ -21,6 +21,10 @@ pub(crate) const SEEN: [[&str; 5]; 3] = [
 /// Runs of each rate.
 const RUNS: u64 = 200;
 
+/// How much slower a request is, by its cell, the cell's place in the order of execution, and the
+/// request's place in the cell (0 to 1).
+type Factor = fn(usize, u64, f64) -> f64;
+
 /// A study of two configurations at 1 and 4 clients, four repetitions each, in memory.
 struct Run {
     inputs: Vec<InputCell>,
@@ -165,7 +169,7 @@ fn gates_that_are_no_tests_never_alarm_over_clean_runs() {
 fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
     // Every cell's first fifth half as slow again; every cell 30 % slower at its end; every cell
     // 1.5 % slower than the one before it.
-    let faults: [(&str, fn(usize, u64, f64) -> f64); 3] = [
+    let faults: [(&str, Factor); 3] = [
         ("warm-up", |_, _, at| if at < 0.2 { 1.5 } else { 1.0 }),
         ("stationarity", |_, _, at| 1.0 + 0.3 * at),
         ("order-effects", |_, order, _| 1.0 + 0.015 * order as f64),
@@ -178,7 +182,7 @@ fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
 
 #[test]
 fn one_cell_of_sixteen_with_a_cold_start_or_a_drift_is_seen_and_named() {
-    let faults: [(&str, fn(usize, u64, f64) -> f64); 2] = [
+    let faults: [(&str, Factor); 2] = [
         ("warm-up", |cell, _, at| if cell == 2 && at < 0.25 { 2.0 } else { 1.0 }),
         ("stationarity", |cell, _, at| if cell == 2 { 1.0 + 0.6 * at } else { 1.0 }),
     ];

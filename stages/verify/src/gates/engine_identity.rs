@@ -64,7 +64,7 @@ fn fallen(metrics: &Table) -> Option<Vec<String>> {
     let twice = series.values().any(|points| points.len() > 1);
     let mut fallen = Vec::new();
     for ((name, _), mut points) in series {
-        points.sort_by(|a, b| a.0.cmp(&b.0));
+        points.sort_by_key(|point| point.0);
         if let Some(w) = points.windows(2).find(|w| w[0].0 < w[1].0 && w[1].1 < w[0].1) {
             fallen.push(format!("{name} from {} to {}", w[0].1, w[1].1));
         }

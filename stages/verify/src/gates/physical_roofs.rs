@@ -23,8 +23,9 @@ pub(crate) struct Parameters {
     /// The type in which the engine multiplies, as the definition's `peak-tflops` names it.
     #[serde(default = "bfloat16")]
     dtype: String,
-    /// What is known of the model; parameters and size of the weights come from the server's
-    /// descriptor if not given here.
+    /// What is known of the model: `parameters`, `weights-bytes`, `layers`, `kv-heads`, `head-dim`,
+    /// `kv-bytes` (of one cached value). All but the last come from the server's descriptor if the
+    /// model's definition has them and they are not given here.
     #[serde(default)]
     model: ModelFacts,
     /// Tokens one pass over the weights may yield for one request: 1, or with speculative
@@ -51,16 +52,22 @@ pub(crate) enum HardwareChoice {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct ModelFacts {
     /// Parameters that take part in every token (of a mixture of experts, the active ones).
+    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<u64>,
     /// Bytes of weights read for every token.
+    #[serde(skip_serializing_if = "Option::is_none")]
     weights_bytes: Option<u64>,
     /// Layers with attention.
+    #[serde(skip_serializing_if = "Option::is_none")]
     layers: Option<u64>,
     /// Key-value heads of a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     kv_heads: Option<u64>,
     /// Values in a head.
+    #[serde(skip_serializing_if = "Option::is_none")]
     head_dim: Option<u64>,
     /// Bytes of a cached key or value.
+    #[serde(skip_serializing_if = "Option::is_none")]
     kv_bytes: Option<u64>,
 }
 

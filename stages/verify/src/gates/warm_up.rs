@@ -74,7 +74,7 @@ impl TypedGate for WarmUp {
             let later = waves[start..].to_vec();
             (waves[..start].to_vec(), later)
         };
-        let cells: Vec<(usize, (Vec<f64>, Vec<f64>))> = stage
+        let cells: Vec<_> = stage
             .cells
             .par_iter()
             .enumerate()
