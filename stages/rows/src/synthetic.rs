@@ -172,6 +172,8 @@ pub struct ClosedLoop {
     pub seed: u64,
     /// How many clients send, each its next request when the last one is done.
     pub clients: u32,
+    /// How many requests the server works on at one time; the others wait in the order they came.
+    pub slots: u32,
     /// Measured requests.
     pub requests: u32,
     /// The median time to the first token, ms.
@@ -192,6 +194,7 @@ impl Default for ClosedLoop {
         Self {
             seed: 0,
             clients: 1,
+            slots: u32::MAX,
             requests: 40,
             ttft_ms: 20.0,
             tpot_ms: 5.0,
@@ -213,6 +216,8 @@ impl ClosedLoop {
         let mood_lasts = (self.ttft_ms + decode_ms) * 1e6;
         let mut moods: Vec<f64> = Vec::new();
         let mut free = vec![0_i64; self.clients.max(1) as usize];
+        // More slots than clients are never taken.
+        let mut idle = vec![0_i64; self.slots.clamp(1, self.clients.max(1)) as usize];
         (0..i64::from(self.requests))
             .map(|id| {
                 let client = (0..free.len()).min_by_key(|c| free[*c]).unwrap_or(0);
@@ -224,11 +229,13 @@ impl ClosedLoop {
                 let slow = |ms: f64, rng: &mut ChaCha20Rng| {
                     (ms * 1e6 * moods[mood_of] * (self.spread * normal(rng)).exp()) as i64
                 };
-                let first = sent + slow(self.ttft_ms, &mut rng).max(1);
+                let slot = (0..idle.len()).min_by_key(|s| idle[*s]).unwrap_or(0);
+                let first = sent.max(idle[slot]) + slow(self.ttft_ms, &mut rng).max(1);
                 let last = first + slow(decode_ms, &mut rng);
                 let done = last + 100_000;
                 let scheduled = free[client];
                 free[client] = done;
+                idle[slot] = last;
                 Request {
                     client_id: Some(client as i64),
                     scheduled_ns: Some(scheduled),

@@ -95,11 +95,11 @@ fn faults(text: &mut String) {
          `alpha`, 1 % by default, if the waves of a cell (or the repetitions of a coordinate) could as well have come in \
          any other order; `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
          for each pair. A machine with other work to do breaks that assumption, and rightly sets off the alarm.\n\n\
-         What was seen over simulated closed loops (16 cells of 40 requests, 1 and 4 clients, log-normal latencies, \
-         a server whose mood all requests in flight share, fixed seeds; the 2,000 runs are a test that is not run by \
-         default). Of the 2,000 runs 100 are expected to alarm by chance; with `alpha: 0.01`, where 20 are, 13, 18 and \
-         16 did:\n\n\
-         | gate | false alarms in 200 clean runs | in 2,000 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
+         What was seen over simulated closed loops (16 cells of 40 requests, 1 and 4 clients, a server that works on all requests at once and one that works on one, log-normal latencies, \
+         a server whose mood all requests in flight share, fixed seeds; the 400 runs are a test that is not run by \
+         default). Of the 400 runs 20 are expected to alarm by chance; with `alpha: 0.01`, where 4 are, 2, 3 and \
+         4 did:\n\n\
+         | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
          |---|---|---|---|---|\n",
     );
     for [gate, clean, bare, every, one] in crate::rates::SEEN {

@@ -54,8 +54,17 @@ impl Latency {
     /// Returns the medians of a cell's waves, in the order of sending; the last wave only if it
     /// is whole.
     pub(crate) fn waves(self, rows: &CellRows) -> Vec<f64> {
+        self.in_order(rows).chunks_exact(in_flight(rows)).filter_map(median).collect()
+    }
+
+    /// Returns the same without the first and the last wave where several requests are in flight:
+    /// the first finds an idle server and the last one that empties, which is no drift.
+    pub(crate) fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
+        let latencies = self.in_order(rows);
         let size = in_flight(rows);
-        self.in_order(rows).chunks_exact(size).filter_map(median).collect()
+        let outer = if size > 1 { size } else { 0 };
+        let inner = latencies.get(outer..latencies.len().saturating_sub(outer)).unwrap_or_default();
+        inner.chunks_exact(size).filter_map(median).collect()
     }
 }
 

@@ -41,7 +41,7 @@ impl TypedGate for Stationarity {
     type Parameters = Parameters;
     const NAME: &'static str = "stationarity";
     const SUMMARY: &'static str = "Latency has no trend over the measurement of a cell. Mann–Kendall test over the medians \
-                                   of waves (see `warm-up`), Holm-adjusted over the cells that have waves enough to \
+                                   of waves (see `warm-up`; where several requests are in flight without the first wave, which finds an idle server, and the last, which empties it), Holm-adjusted over the cells that have waves enough to \
                                    tell (Tarone's family), and the seasonal Kendall test over all cells together; the \
                                    change is the Theil–Sen slope over the whole cell.";
     const SEVERITY: Severity = Severity::Warn;
@@ -60,7 +60,7 @@ impl TypedGate for Stationarity {
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, parameters.metric.waves(cell.rows.as_ref()?))))
+            .filter_map(|(i, cell)| Some((i, parameters.metric.inner_waves(cell.rows.as_ref()?))))
             .collect();
         let (mut tests, mut found, mut changes, mut series) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
