@@ -7,8 +7,10 @@ pub(crate) fn registry() -> Registry {
     let mut shipped = engines::shipped();
     shipped.extend(load::shipped());
     shipped.extend(report::shipped());
+    shipped.extend(verify::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
+    collections.extend(verify::collections());
     Registry {
         kinds: vec![
             Box::new(provision::Provision),

@@ -20,6 +20,7 @@ mod random;
 mod ranks;
 mod resampling;
 mod sample;
+mod stratified;
 mod survival;
 mod tests_of_location;
 mod wilcoxon;
@@ -35,6 +36,7 @@ pub use multiplicity::{benjamini_hochberg, holm};
 pub use permutation::{PermutationTest, permutation_test_means, sign_flip_test};
 pub use ranks::{MidRanks, mid_ranks};
 pub use sample::{Sample, SampleError};
+pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};
 pub use tests_of_location::{
     MannWhitney, SignTest, StudentTest, mann_whitney_u, paired_t, pooled_t, sign_test, welch_t,

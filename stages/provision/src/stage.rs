@@ -245,7 +245,7 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
             json!({"engine": name, "reasons": missing.iter().map(|u| &u.reason).collect::<Vec<_>>()})
         })
         .collect();
-    json!({
+    let mut described = json!({
         "engine": {
             "name": choice.engine.name,
             "title": engine.title,
@@ -271,7 +271,13 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
             "licence": model.definition.licence,
         },
         "facets": facets,
-    })
+    });
+    if let Some(shape) = &model.definition.shape {
+        // Absent rather than null: models without it keep their descriptor.
+        described["model"]["shape"] =
+            json!({"layers": shape.layers, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim});
+    }
+    described
 }
 
 fn package(package: &engines::Package) -> Json {

@@ -78,7 +78,7 @@ pub(crate) fn every_gate() -> Json {
     ]})
 }
 
-fn canonical(settings: &Json) -> Json {
+pub(crate) fn canonical(settings: &Json) -> Json {
     struct NoLibrary;
     impl pipeline::Library for NoLibrary {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -95,11 +95,11 @@ pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
     run(&canonical(settings), inputs, store, &Control::quiet()).unwrap()
 }
 
-fn table(done: &Done, name: &str) -> Table {
+pub(crate) fn table(done: &Done, name: &str) -> Table {
     Table::from_parquet(bytes(done, name)).unwrap()
 }
 
-fn bytes(done: &Done, name: &str) -> Vec<u8> {
+pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
     let output: &Output = done.outputs.iter().find(|o| o.name == name).unwrap();
     let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
     bytes.clone()
@@ -308,8 +308,9 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "`fatal` is no severity — did you mean `fail`?",
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
-            "which gate? — there are: census, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, client-lag, same-prompts, repeats, identities, sql",
+            "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, \
+             delivered-length, context-ceiling, client-lag, clock, identities, physical-roofs, engine-identity, \
+             cold-cache, same-prompts, comparability, warm-up, stationarity, order-effects, repeats, sql",
         ]
     );
 }
