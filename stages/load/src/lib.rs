@@ -9,22 +9,30 @@
 mod api;
 mod api_key;
 mod arrival;
+mod drive;
+mod files;
 mod get;
 mod interpret;
 mod kind;
 mod measure;
 mod models;
+mod ordered;
+mod plan;
 mod prompts;
 mod random;
 pub mod reference;
 mod rows;
 mod run;
+mod sample;
 mod scrape;
 mod settings;
+mod sheet;
 mod span;
 mod sse;
 mod summary;
 mod tables;
+mod tally;
+mod telemetry;
 mod trace;
 mod wire;
 mod workload;
@@ -32,6 +40,7 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use files::{Beside, LoadFiles, run_load_into};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
 pub use prompts::{Prompt, PromptError, PromptSet};
@@ -40,9 +49,15 @@ pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_t
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
+pub use sheet::TableFile;
 pub use span::Span;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
+pub use tally::Tally;
+pub use telemetry::{
+    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry, events_table, gpu_table,
+    host_table, process_table, server_info_table, slots_table,
+};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,

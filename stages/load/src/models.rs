@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api_key::ApiKey;
 use crate::get::{GetError, get};
-use crate::run::resolve;
+use crate::drive::resolve;
 use crate::wire::Address;
 
 /// The models of a server cannot be told.
