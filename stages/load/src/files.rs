@@ -20,8 +20,8 @@ use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{
-    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo, Slots,
-    Telemetry, find_program,
+    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo,
+    Slots, Telemetry, find_program,
 };
 
 /// What is sampled beside a load, and where.

@@ -248,10 +248,13 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
 fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Failure> {
     let failure = match &files.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
-        Ending::Hung => Some(Failure::new(
-            CellStatus::Hung,
-            format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
-        )),
+        // A failure keeps no warnings, and what the watchdog saw is evidence.
+        Ending::Hung => {
+            let silence =
+                format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+            let all = [&[silence], files.warnings.as_slice()].concat();
+            Some(Failure::new(CellStatus::Hung, all.join("; ")))
+        }
         Ending::Gone => {
             Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
         }

@@ -29,6 +29,7 @@ mod settings;
 mod sheet;
 mod span;
 mod sse;
+mod summarizer;
 mod summary;
 mod tables;
 mod tally;
@@ -51,12 +52,13 @@ pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;
 pub use span::Span;
+pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{
-    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry, events_table, gpu_table,
-    host_table, process_table, server_info_table, slots_table,
+    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry,
+    events_table, gpu_table, host_table, process_table, server_info_table, slots_table,
 };
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{

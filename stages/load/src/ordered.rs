@@ -60,15 +60,7 @@ pub(crate) struct Ordered {
 impl Ordered {
     /// Makes a collector that keeps at most `limit` bytes in memory, the rest in `folder`.
     pub(crate) fn new(folder: PathBuf, limit: usize) -> Self {
-        Self {
-            folder,
-            limit,
-            waiting: BTreeMap::new(),
-            held: 0,
-            most: 0,
-            runs: Vec::new(),
-            written: None,
-        }
+        Self { folder, limit, waiting: BTreeMap::new(), held: 0, most: 0, runs: Vec::new(), written: None }
     }
 
     /// Takes the rows of one attempt.

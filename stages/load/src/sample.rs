@@ -52,7 +52,8 @@ impl Sample {
     /// If the disk refuses.
     pub(crate) fn distribution(self) -> io::Result<Option<Distribution>> {
         let Some(file) = self.file else { return Ok(Distribution::of(self.held)) };
-        let mut values = Values { file: file.into_inner().map_err(io::IntoInnerError::into_error)?, held: self.held };
+        let mut values =
+            Values { file: file.into_inner().map_err(io::IntoInnerError::into_error)?, held: self.held };
         let n = self.n;
         let (mut sum, mut min, mut max) = (0.0, f64::INFINITY, f64::NEG_INFINITY);
         values.each(|v| {

@@ -139,14 +139,14 @@ pub fn metrics_table(rows: &[MetricRow]) -> Result<Table, TableError> {
 
 fn metric_columns(rows: &[MetricRow]) -> Result<Table, TableError> {
     Table::new(vec![
-            Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
-                .unit("ns")
-                .describe("when the scrape was asked for, since the cell's start"),
-            Column::text("name", rows.iter().map(|r| Some(r.name.clone()))).describe("the metric's name"),
-            Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
-                .describe("its labels as the server writes them; empty if none"),
-            Column::float("value", rows.iter().map(|r| Some(r.value)))
-                .describe("its value, in the unit the metric's name says"),
+        Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
+            .unit("ns")
+            .describe("when the scrape was asked for, since the cell's start"),
+        Column::text("name", rows.iter().map(|r| Some(r.name.clone()))).describe("the metric's name"),
+        Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
+            .describe("its labels as the server writes them; empty if none"),
+        Column::float("value", rows.iter().map(|r| Some(r.value)))
+            .describe("its value, in the unit the metric's name says"),
     ])
 }
 

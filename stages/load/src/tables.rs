@@ -19,7 +19,15 @@ pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str,
     Ok(vec![
         ("requests", requests_table(&result.requests)?),
         ("chunks", chunks_table(&result.chunks)?),
-        ("cell", cell_table(&result.cell, Tally::of(&result.requests).replays, lag_p99(&result.requests), &digest)?),
+        (
+            "cell",
+            cell_table(
+                &result.cell,
+                Tally::of(&result.requests).replays,
+                lag_p99(&result.requests),
+                &digest,
+            )?,
+        ),
         ("server_metrics", metrics_table(&result.server_metrics)?),
         ("prompts", prompts),
     ])

@@ -4,6 +4,7 @@ mod aggregate;
 mod breakdown;
 mod cell_summary;
 mod crossover;
+mod energy;
 mod fit;
 mod goodput;
 mod latency_multipliers;
@@ -13,6 +14,7 @@ mod pairs;
 mod parallel_efficiency;
 mod requests;
 mod sql;
+mod telemetry_summary;
 mod wins;
 
 use crate::operator::Operator;
@@ -30,6 +32,8 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &wins::Wins,
     &crossover::Crossover,
     &goodput::Goodput,
+    &energy::Energy,
+    &telemetry_summary::TelemetrySummary,
     &fit::Fit,
     &sql::Sql,
 ];

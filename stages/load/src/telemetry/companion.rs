@@ -74,11 +74,7 @@ impl Halt {
     pub(crate) fn wait_until(&self, at: Instant) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let left = at.saturating_duration_since(Instant::now());
-        *self
-            .bell
-            .wait_timeout_while(rung, left, |rung| !*rung)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        *self.bell.wait_timeout_while(rung, left, |rung| !*rung).unwrap_or_else(PoisonError::into_inner).0
     }
 }
 

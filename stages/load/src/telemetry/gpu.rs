@@ -48,17 +48,22 @@ pub fn gpu_table(rows: &[GpuRow]) -> Result<Table, TableError> {
         Column::text(name, rows.iter().map(f)).describe(meaning)
     };
     Table::new(vec![
-        int("at_ns", "when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start", |r| {
-            Some(r.at_ns)
-        })
+        int(
+            "at_ns",
+            "when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start",
+            |r| Some(r.at_ns),
+        )
         .unit("ns"),
         int("gpu", "the GPU's index on this machine", |r| Some(r.gpu)),
         text("uuid", "the GPU's own identity", |r| r.uuid.clone()),
         text("name", "its model", |r| r.name.clone()),
         float("power_w", "W", "power drawn, as the sensor averages it; null if it has none", |r| r.power),
-        float("energy_j", "J", "energy since the driver was loaded, by the GPU's own counter; null if untold", |r| {
-            r.energy
-        }),
+        float(
+            "energy_j",
+            "J",
+            "energy since the driver was loaded, by the GPU's own counter; null if untold",
+            |r| r.energy,
+        ),
         float("sm_clock_mhz", "MHz", "clock of its multiprocessors", |r| r.sm_clock),
         float("memory_clock_mhz", "MHz", "clock of its memory", |r| r.memory_clock),
         float("temperature_c", "°C", "its temperature", |r| r.temperature),
@@ -158,13 +163,15 @@ impl Gpus {
             Gpu::None => Err("not asked for".to_owned()),
             Gpu::Nvml => by_library(),
             Gpu::NvidiaSmi => by_program(),
-            Gpu::Auto => by_library().or_else(|first| by_program().map_err(|then| format!("{first}; {then}"))),
+            Gpu::Auto => {
+                by_library().or_else(|first| by_program().map_err(|then| format!("{first}; {then}")))
+            }
         };
         let source = source.map_err(absent)?;
         let (interval, word) = (interval_ms.to_string(), source.word());
         let notes = [("interval_ms", interval.as_str()), ("source", word)];
-        let sheet = Sheet::create(folder, "gpu_telemetry", gpu_table, &notes)
-            .map_err(|e| absent(e.to_string()))?;
+        let sheet =
+            Sheet::create(folder, "gpu_telemetry", gpu_table, &notes).map_err(|e| absent(e.to_string()))?;
         Ok(Self { source, sheet, power })
     }
 }

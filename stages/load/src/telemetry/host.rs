@@ -53,9 +53,12 @@ pub fn host_table(rows: &[HostRow]) -> Result<Table, TableError> {
         float("cpu_wait", "1", "share spent idle with a disk request open; null in the first row", |r| {
             r.cpu_wait
         }),
-        float("cpu_steal", "1", "share taken by other guests of the hypervisor; null in the first row", |r| {
-            r.cpu_steal
-        }),
+        float(
+            "cpu_steal",
+            "1",
+            "share taken by other guests of the hypervisor; null in the first row",
+            |r| r.cpu_steal,
+        ),
         float("load_1", "1", "load average over one minute", |r| r.load_1),
         int("runnable", "threads", "threads running or waiting for a processor, ours too", |r| r.runnable),
         int("memory_used_bytes", "B", "memory that is not available to programs", |r| r.memory_used),
@@ -175,8 +178,7 @@ impl Reader {
         let frequencies: Vec<i64> =
             self.frequencies.iter().filter_map(|path| self.files.number(path)).collect();
         if !frequencies.is_empty() {
-            row.frequency =
-                Some(frequencies.iter().sum::<i64>() as f64 / frequencies.len() as f64 / 1000.0);
+            row.frequency = Some(frequencies.iter().sum::<i64>() as f64 / frequencies.len() as f64 / 1000.0);
         }
         let zones = self.zones.iter().filter_map(|path| self.files.number(path));
         row.temperature = zones.max().map(|thousandths| thousandths as f64 / 1000.0);
@@ -265,7 +267,10 @@ mod tests {
         assert_eq!((first.load_1, first.runnable), (Some(1.5), Some(3)));
         assert_eq!((first.memory_used, first.memory_available), (Some(614_400), Some(409_600)));
         assert_eq!(first.swap_used, Some(6144));
-        assert_eq!((first.network_received, first.network_sent, first.loopback), (Some(10), Some(20), Some(70)));
+        assert_eq!(
+            (first.network_received, first.network_sent, first.loopback),
+            (Some(10), Some(20), Some(70))
+        );
         assert_eq!((first.disk_read, first.disk_written), (Some(2048), Some(3072)));
         assert_eq!((first.frequency, first.temperature), (Some(2500.0), Some(55.5)));
         // 100 more ticks: 30 user, 20 system, 25 idle, 5 waiting, 20 stolen.

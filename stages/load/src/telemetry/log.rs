@@ -60,8 +60,10 @@ pub fn events_table(rows: &[EventRow]) -> Result<Table, TableError> {
             |r| r.at_ns,
         )
         .unit("ns"),
-        int("seen_ns", "when the line was read, at most an interval after it was written", |r| Some(r.seen_ns))
-            .unit("ns"),
+        int("seen_ns", "when the line was read, at most an interval after it was written", |r| {
+            Some(r.seen_ns)
+        })
+        .unit("ns"),
         int("line", "the line's number in `engine_log`, from 1", |r| Some(r.line)),
         text("event", "the name of the pattern", |r| Some(r.event.as_str())),
         text("field", "the name of the group; null if the pattern has none", |r| r.field.as_deref()),
@@ -119,9 +121,8 @@ impl Clock {
 
 /// Reads a time as if it were of UTC, ns since 1970; a missing year is the nearest to `near`.
 fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
-    let unix = |time: DateTime| {
-        Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond())
-    };
+    let unix =
+        |time: DateTime| Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond());
     if format.contains("%Y") || format.contains("%F") {
         return unix(DateTime::strptime(format, text).ok()?);
     }
@@ -282,7 +283,9 @@ mod tests {
     fn local_times_become_stamps_whatever_the_zone() {
         // 10:38:08 in a zone two hours behind, read a second later.
         let seen = NOON + 2_289 * 1_000_000_000;
-        for (zone, text) in [(0, "2025-12-10 12:38:08"), (-2, "2025-12-10 10:38:08"), (5, "2025-12-10 17:38:08")] {
+        for (zone, text) in
+            [(0, "2025-12-10 12:38:08"), (-2, "2025-12-10 10:38:08"), (5, "2025-12-10 17:38:08")]
+        {
             let mut clock = Clock { started_unix_ns: NOON, zone_ns: None };
             assert_eq!(clock.stamp("%Y-%m-%d %H:%M:%S", text, seen), Some(2_288_000_000_000), "{zone}");
         }

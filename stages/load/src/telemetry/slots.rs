@@ -257,6 +257,9 @@ mod tests {
         );
         assert!(changes(&body(100.0), 2, &mut before).unwrap().is_empty());
         let name = "/internal_states/0/last_gen_throughput".to_owned();
-        assert_eq!(changes(&body(120.5), 3, &mut before).unwrap(), [ServerInfoRow { at_ns: 3, name, value: 120.5 }]);
+        assert_eq!(
+            changes(&body(120.5), 3, &mut before).unwrap(),
+            [ServerInfoRow { at_ns: 3, name, value: 120.5 }]
+        );
     }
 }

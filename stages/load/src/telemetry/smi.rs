@@ -115,7 +115,8 @@ impl Smi {
             })
             .map_err(|e| other(&e))?;
         let (fields, unknown, ended) = (fields.to_vec(), Vec::new(), None);
-        let mut smi = Self { child, lines, waiting: Vec::new(), reader: Some(reader), fields, unknown, ended };
+        let mut smi =
+            Self { child, lines, waiting: Vec::new(), reader: Some(reader), fields, unknown, ended };
         let until = Instant::now() + FIRST;
         let mut said = Vec::new();
         loop {
@@ -258,7 +259,8 @@ mod tests {
         all
     }
 
-    const H200: &str = "0, GPU-1, NVIDIA H200, 412.50, 1980, 3201, 61, 99, 47, 70000, 143771, 0x0000000000000004";
+    const H200: &str =
+        "0, GPU-1, NVIDIA H200, 412.50, 1980, 3201, 61, 99, 47, 70000, 143771, 0x0000000000000004";
 
     #[test]
     fn known_lines_give_known_rows_in_our_units() {
