@@ -176,6 +176,7 @@ pub(super) fn json_of(
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
+        "observations": result.observations,
         "warnings": result.warnings,
     });
     for (name, _, sample) in named(summary) {
