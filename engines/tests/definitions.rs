@@ -229,7 +229,8 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
-    let cases: [(&str, &str, &str, &[(&str, &str)]); 9] = [
+    type Fields = &'static [(&'static str, &'static str)];
+    let cases: [(&str, &str, &str, Fields); 9] = [
         (
             "sglang",
             "[2025-12-10 10:38:08] Decode batch, #running-req: 11, #token: 921, token usage: 0.00, cuda graph: True, gen throughput (token/s): 2418.77, #queue-req: 0",

@@ -34,7 +34,7 @@ pub(crate) enum Kept {
     /// Into memory, for runs that are small.
     Rows(Arc<Mutex<Vec<MetricRow>>>),
     /// Into a file.
-    Sheet(Sheet<MetricRow>),
+    Sheet(Box<Sheet<MetricRow>>),
 }
 
 /// The server's metrics as a companion.
@@ -51,7 +51,7 @@ impl Metrics {
     pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
         let notes = [("interval_ms", interval_ms)];
         let sheet = Sheet::create(folder, "server_metrics", metric_columns, &notes)?;
-        Ok(Self { endpoint, kept: Kept::Sheet(sheet) })
+        Ok(Self { endpoint, kept: Kept::Sheet(Box::new(sheet)) })
     }
 }
 
@@ -79,7 +79,7 @@ impl Companion for Metrics {
     fn finish(self: Box<Self>) -> Left {
         match self.kept {
             Kept::Rows(_) => Left::default(),
-            Kept::Sheet(sheet) => Left::of(sheet),
+            Kept::Sheet(sheet) => Left::of(*sheet),
         }
     }
 }

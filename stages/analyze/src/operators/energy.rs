@@ -73,7 +73,7 @@ impl Operator for Energy {
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             context.control.check()?;
-            let row = of_cell(at.clone(), cell, &given.gpus);
+            let row = of_cell(at, cell, &given.gpus);
             rows.push(row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))?);
         }
         let keys = load.axes.clone();
@@ -88,7 +88,7 @@ pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
     (from < to).then_some((from, to))
 }
 
-fn of_cell(key: Vec<Scalar>, cell: &CellRows, wanted: &[i64]) -> Result<Row, TableError> {
+fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, TableError> {
     let window = window(cell);
     let seconds = window.map(|(from, to)| (to - from) as f64 / 1e9);
     let rows = cell.requests.iter().enumerate().filter(|(_, r)| r.is_measured()).map(|(i, _)| i);
@@ -111,7 +111,7 @@ fn of_cell(key: Vec<Scalar>, cell: &CellRows, wanted: &[i64]) -> Result<Row, Tab
             number(interval),
             why,
         ];
-        Row { key: key.clone(), values, lineage: std::mem::take(&mut lineage) }
+        Row { key: key.to_vec(), values, lineage: std::mem::take(&mut lineage) }
     };
     let Some((digest, table)) = cell.beside.get("gpu_telemetry") else {
         return Ok(row(Err("no GPU was sampled".to_owned()), 0, 0, None));
