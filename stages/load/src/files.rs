@@ -1,4 +1,5 @@
-//! A run whose tables are written while it goes, in memory of bounded size.
+//! A run whose tables are written while it goes. Rows take memory of bounded size; prompts and
+//! rendered requests are held, as in a run in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -76,7 +77,7 @@ pub struct LoadFiles {
 }
 
 /// Sends the load to a server and writes every table into a folder, which should hold nothing
-/// else. Memory does not grow with the number of requests. `watch` is shown each attempt with its
+/// else. Rows take memory of bounded size; prompts and rendered requests do not. `watch` is shown each attempt with its
 /// chunks, in the order of requests, after the last has ended.
 ///
 /// # Errors
