@@ -406,13 +406,32 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
     pub(crate) heartbeat: String,
 
+    /// From one sample beside the load to the next; samples are taken with --out.
+    #[arg(long, value_name = "SPAN", default_value = "1 s", help_heading = "Beside the load")]
+    pub(crate) telemetry_interval: String,
+    /// Where GPUs are read: `auto`, `nvml`, `nvidia-smi` or `none`.
+    #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Beside the load")]
+    pub(crate) gpu: String,
+    /// The server's process, if it runs on this machine: its process group is sampled.
+    #[arg(long, value_name = "PID", help_heading = "Beside the load")]
+    pub(crate) server_pid: Option<u32>,
+    /// A silent server is hung only if no GPU drew so many watts on average meanwhile.
+    #[arg(long, value_name = "WATTS", help_heading = "Beside the load")]
+    pub(crate) hung_below: Option<f64>,
+    /// Where llama.cpp tells its slots, for slots.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    pub(crate) slots: Option<String>,
+    /// Where SGLang tells its state, for server_info.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    pub(crate) server_info: Option<String>,
+
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
     /// Where the server's Prometheus metrics are, for server_metrics.parquet.
     #[arg(long, value_name = "PATH", default_value = "/metrics", help_heading = "Results")]
     pub(crate) metrics: String,
-    /// Write requests, chunks, cell, prompts and server_metrics as Parquet into this folder.
+    /// Write requests, chunks, cell, prompts and what is sampled beside the load as Parquet into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
     /// Say nothing but the result.

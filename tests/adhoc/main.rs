@@ -120,6 +120,34 @@ fn the_tables_are_those_of_a_load_stage() {
 }
 
 #[test]
+fn what_runs_beside_the_load_is_sampled_into_the_folder() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
+    // Written by a shell: what this process holds open for writing cannot be executed.
+    let write = "printf '%s' \"$1\" > nvidia-smi && chmod +x nvidia-smi";
+    let written =
+        Command::new("sh").args(["-c", write, "sh", script]).current_dir(folder.path()).status().expect("a shell");
+    assert!(written.success());
+    let out = folder.path().join("rows");
+    let pid = std::process::id().to_string();
+    let arguments = [
+        "--requests", "4", "--gpu", "nvidia-smi", "--telemetry-interval", "50 ms", "--server-pid", &pid, "--json",
+        "--out", out.to_str().expect("UTF-8"),
+    ];
+    let path = std::env::var_os("PATH").expect("a search path");
+    let path = std::iter::once(folder.path().to_owned()).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).expect("no colons");
+    let shown = outcome(command(&server.url(), &arguments).env("PATH", path)).ok().json();
+    assert_eq!(shown["observations"]["gpu_telemetry_source"], "nvidia-smi");
+    assert_eq!(table(&out, "gpu_telemetry").float("power_w").expect("a column")[0], Some(123.5));
+    assert!(table(&out, "host_telemetry").rows() >= 2);
+    let roles = table(&out, "process_telemetry");
+    let roles = roles.text("role").expect("a column");
+    assert!(roles.contains(&Some("client")));
+}
+
+#[test]
 fn a_trace_decides_when_requests_come_and_how_long_they_are() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("trace.csv");

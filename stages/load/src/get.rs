@@ -31,6 +31,31 @@ impl std::fmt::Display for GetError {
     }
 }
 
+/// A path of a server that is asked again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) address: Address,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) path: String,
+    pub(crate) api_key: Option<ApiKey>,
+}
+
+impl Endpoint {
+    /// Gets the path's text.
+    ///
+    /// # Errors
+    /// If there is no answer, or none with status 200; one sentence.
+    pub(crate) fn text(&self, accept: &str) -> Result<String, String> {
+        let (status, body) = get(&self.address, &self.addresses, &self.path, accept, self.api_key.as_ref())
+            .map_err(|e| format!("asking {}: {e}", self.path))?;
+        if status == 200 {
+            Ok(String::from_utf8_lossy(&body).into_owned())
+        } else {
+            Err(format!("asking {}: HTTP {status}", self.path))
+        }
+    }
+}
+
 /// Gets a path; returns the status and the body.
 ///
 /// # Errors

@@ -1,21 +1,25 @@
 //! The load stage kind: settings to canonical parameters, one cell to tables.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pipeline::stage::{
-    CellStatus, Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::api::Api;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::import;
 use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
-use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
+use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::{Settings, WorkloadChoice};
-use crate::tables::tables;
+use crate::sheet::TableFile;
+use crate::tally::Tally;
+use crate::telemetry::EventPattern;
 use crate::trace::read_trace;
 use crate::workload::{Source, Workload};
 
@@ -67,6 +71,9 @@ impl StageKind for Load {
             Ok(workload) => settings.workload = Some(WorkloadChoice::Inline(Box::new(workload))),
             Err(more) => problems.extend(more),
         }
+        if let Some((key, message)) = settings.telemetry.problem() {
+            problems.push(Problem::at(&["telemetry", key], message));
+        }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
         } else {
@@ -81,10 +88,14 @@ impl StageKind for Load {
             return import::run(import, job);
         }
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
-        let target = target(job, &settings)?;
+        let (target, beside) = target(job, &settings)?;
         let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
-        let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
-        finish(&spec, &target, result)
+        let folder = job.scratch.join("load");
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+        let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
+            .map_err(|e| Failure::failed(e.to_string()))?;
+        finish(&spec, &target, files)
     }
 }
 
@@ -194,8 +205,8 @@ fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
     Ok(Some(rows.len() as u64))
 }
 
-/// Returns where the running server is reached.
-fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
+/// Returns where the running server is reached, and what can be sampled beside the load.
+fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failure> {
     let api = settings.api;
     let api_key = match &settings.api_key_env {
         Some(variable) => Some(
@@ -229,61 +240,76 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
         Api::OpenaiChat => live["endpoints"]["chat"].as_str(),
         _ => None,
     };
-    Ok(Target {
+    let log_events = match live.get("log_events").filter(|events| !events.is_null()) {
+        Some(events) => serde_json::from_value::<BTreeMap<String, EventPattern>>(events.clone())
+            .map_err(|e| Failure::failed(format!("the server's log patterns cannot be read: {e}")))?,
+        None => BTreeMap::new(),
+    };
+    let endpoint = |name: &str| live["endpoints"][name].as_str().map(str::to_owned);
+    let beside = Beside {
+        server_pid: live["pid"].as_i64(),
+        slots: endpoint("slots"),
+        server_info: endpoint("server-info"),
+        log_events: log_events.into_iter().collect(),
+        ..Beside::new(settings.telemetry.clone())
+    };
+    let target = Target {
         base_url,
         path: path.map(str::to_owned),
         model: text("model").unwrap_or_default(),
         api,
         headers: Vec::new(),
         api_key,
-        metrics: live["endpoints"]["metrics"].as_str().map(str::to_owned),
+        metrics: endpoint("metrics"),
         log: text("log_path").map(PathBuf::from),
-    })
+    };
+    Ok((target, beside))
 }
 
 /// Turns a run into outputs, or into a failure with the same outputs as evidence.
-fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, Failure> {
-    let outputs = outputs(spec, &result)?;
-    let failure = match &result.ending {
+fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Failure> {
+    let failure = match &files.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
-        Ending::Hung => Some(Failure::new(
-            CellStatus::Hung,
-            format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
-        )),
+        // A failure keeps no warnings, and what the watchdog saw is evidence.
+        Ending::Hung => {
+            let silence =
+                format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+            let all = [&[silence], files.warnings.as_slice()].concat();
+            Some(Failure::new(CellStatus::Hung, all.join("; ")))
+        }
         Ending::Gone => {
             Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
         }
-        Ending::Complete => nothing_answered(&result),
+        Ending::Complete => nothing_answered(&files.tally),
     };
+    let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
+    if let Some(log) = files.engine_log {
+        outputs.push(Output::text("engine_log", Media::Text, log));
+    }
     if let Some(mut failure) = failure {
         failure.evidence = outputs;
         return Err(failure);
     }
-    Ok(Done { outputs, warnings: result.warnings, ..Done::default() })
+    Ok(Done { outputs, warnings: files.warnings, observations: files.observations, lease: None })
+}
+
+fn output(table: TableFile) -> Output {
+    let (name, rows) = (table.name.to_owned(), Some(table.rows));
+    Output { name, media: Media::Parquet, content: Content::File(table.path), rows }
 }
 
 /// Failed requests are data for `verify` to judge; a cell without any answer is not.
-fn nothing_answered(result: &LoadResult) -> Option<Failure> {
-    let statuses = result.statuses();
-    if statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+fn nothing_answered(tally: &Tally) -> Option<Failure> {
+    if tally.statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
         return None;
     }
-    let counts: Vec<String> = statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
-    let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+    let counts: Vec<String> =
+        tally.statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
+    let first = tally.first_error.as_deref().unwrap_or_default();
     Some(Failure::failed(format!(
         "no request was answered ({}); the first error: {first}",
         counts.join(", ")
     )))
-}
-
-fn outputs(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<Output>, Failure> {
-    let tables = tables(spec, result).map_err(|e| Failure::failed(e.to_string()))?;
-    let outputs = tables.iter().map(|(name, table)| Output::table(*name, table));
-    let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-    if let Some(log) = &result.engine_log {
-        outputs.push(Output::text("engine_log", Media::Text, log.clone()));
-    }
-    Ok(outputs)
 }
 
 #[cfg(test)]

@@ -9,23 +9,32 @@
 mod api;
 mod api_key;
 mod arrival;
+mod drive;
+mod files;
 mod get;
 mod import;
 mod interpret;
 mod kind;
 mod measure;
 mod models;
+mod ordered;
+mod plan;
 mod prompts;
 mod random;
 pub mod reference;
 mod rows;
 mod run;
+mod sample;
 mod scrape;
 mod settings;
+mod sheet;
 mod span;
 mod sse;
+mod summarizer;
 mod summary;
 mod tables;
+mod tally;
+mod telemetry;
 mod trace;
 mod wire;
 mod workload;
@@ -33,6 +42,7 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use files::{Beside, LoadFiles, run_load_into};
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
@@ -42,9 +52,16 @@ pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_t
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
+pub use sheet::TableFile;
 pub use span::Span;
+pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
+pub use tally::Tally;
+pub use telemetry::{
+    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry,
+    events_table, gpu_table, host_table, process_table, server_info_table, slots_table,
+};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,

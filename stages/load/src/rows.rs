@@ -1,9 +1,10 @@
 //! The rows of a cell and the tables made of them.
 
 use artifacts::{Column, Table, TableError};
+use serde::{Deserialize, Serialize};
 
 /// Whether a request is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Sent before measuring; a row, but in no aggregate.
     Warmup,
@@ -22,7 +23,7 @@ impl Phase {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RequestStatus {
     /// Answered completely.
     Ok,
@@ -65,7 +66,7 @@ impl RequestStatus {
 }
 
 /// Where a count of output tokens comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenSource {
     /// The answer's `usage`.
     Usage,
@@ -90,7 +91,7 @@ impl TokenSource {
 }
 
 /// One attempt of one request. Times are nanoseconds since the cell's start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the columns are described once, in `requests_table`")]
 pub struct RequestRow {
     pub request_id: i64,
@@ -134,7 +135,7 @@ pub struct RequestRow {
 }
 
 /// One event that carries text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the columns are described once, in `chunks_table`")]
 pub struct ChunkRow {
     pub request_id: i64,
@@ -268,4 +269,53 @@ pub fn chunks_table(rows: &[ChunkRow]) -> Result<Table, TableError> {
         int("tokens", "tokens in it; null if unknown", &|r| r.tokens).unit("tok"),
         int("read", "which socket read of the answer completed it, from 0", &|r| Some(r.read)),
     ])
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    /// Returns a measured request that was answered, by its id.
+    pub(crate) fn row(id: i64) -> RequestRow {
+        RequestRow {
+            request_id: id,
+            attempt: 1,
+            superseded: false,
+            phase: Phase::Measured,
+            client_id: None,
+            session_id: None,
+            turn: None,
+            prompt_index: id,
+            prompt_digest: String::new(),
+            scheduled_ns: 0,
+            connect_ns: None,
+            sent_ns: Some(0),
+            headers_ns: Some(1),
+            first_token_ns: Some(1),
+            last_token_ns: Some(2),
+            done_ns: 2,
+            prompt_tokens: Some(10),
+            cached_prompt_tokens: None,
+            output_tokens: Some(3),
+            tokens_source: None,
+            tokens_agree: None,
+            requested_output_tokens: 3,
+            chunks: Some(3),
+            first_chunk_tokens: Some(1),
+            finish_reason: None,
+            status: RequestStatus::Ok,
+            http_status: Some(200),
+            retry_after_s: None,
+            error: None,
+            schema_valid: None,
+            send_lag_ns: Some(0),
+            in_flight_at_send: Some(0),
+            reads: 1,
+            received_bytes: 1,
+            output_characters: None,
+            output_digest: None,
+            server_prompt_ms: None,
+            server_predicted_ms: None,
+        }
+    }
 }

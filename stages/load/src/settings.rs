@@ -7,6 +7,7 @@ use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::import::Import;
 use crate::span::Span;
+use crate::telemetry::Telemetry;
 use crate::workload::Workload;
 
 /// The settings of a load stage. `workload` and `arrival` are required unless something stands
@@ -61,6 +62,9 @@ pub struct Settings {
     /// `0 s` turns the watchdog off.
     #[serde(default = "heartbeat")]
     pub heartbeat: Span,
+    /// What is sampled beside the load, and how often.
+    #[serde(default)]
+    pub telemetry: Telemetry,
 }
 
 fn heartbeat() -> Span {

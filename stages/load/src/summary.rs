@@ -141,31 +141,31 @@ fn rate_and_cv(mut stamps: Vec<i64>) -> Option<(f64, f64)> {
 
 const MS: f64 = 1e6;
 
-fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
+pub(crate) fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
     Some((to? - from?) as f64 / MS)
 }
 
 /// Returns a request's time to first token, ms; `None` if not streamed or no token came.
-fn ttft(row: &RequestRow) -> Option<f64> {
+pub(crate) fn ttft(row: &RequestRow) -> Option<f64> {
     ms(row.sent_ns, row.first_token_ns)
 }
 
 /// Returns a request's end-to-end latency, ms; `None` if no token came.
-fn e2e(row: &RequestRow) -> Option<f64> {
+pub(crate) fn e2e(row: &RequestRow) -> Option<f64> {
     ms(row.sent_ns, row.last_token_ns)
 }
 
 /// Returns a request's time per output token, ms: (last − first) over the tokens after the first
 /// chunk. Where the first chunk's tokens are not known they are taken to be one, as vLLM and
 /// SGLang do. `None` if no token follows the first chunk.
-fn tpot(row: &RequestRow) -> Option<f64> {
+pub(crate) fn tpot(row: &RequestRow) -> Option<f64> {
     let after_first = row.output_tokens? - row.first_chunk_tokens.unwrap_or(1);
     let span = ms(row.first_token_ns, row.last_token_ns)?;
     (after_first > 0 && row.chunks? > 1).then(|| span / after_first as f64)
 }
 
 impl Slo {
-    fn kept(&self, row: &RequestRow) -> bool {
+    pub(crate) fn kept(&self, row: &RequestRow) -> bool {
         let keeps = |bound: Option<f64>, value: Option<f64>| match bound {
             Some(bound) => value.is_some_and(|v| v <= bound),
             None => true,
@@ -173,7 +173,7 @@ impl Slo {
         keeps(self.ttft_ms, ttft(row)) && keeps(self.tpot_ms, tpot(row)) && keeps(self.e2e_ms, e2e(row))
     }
 
-    fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.ttft_ms.is_some() || self.tpot_ms.is_some() || self.e2e_ms.is_some()
     }
 }

@@ -5,6 +5,8 @@ use artifacts::{Column, Digest, Table, TableError};
 use crate::rows::{Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{CellFacts, LoadResult, LoadSpec};
 use crate::scrape::metrics_table;
+use crate::summary::quantile;
+use crate::tally::Tally;
 
 /// Returns the tables of a run under their names: `requests`, `chunks`, `cell`,
 /// `server_metrics` and `prompts`.
@@ -17,20 +19,42 @@ pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str,
     Ok(vec![
         ("requests", requests_table(&result.requests)?),
         ("chunks", chunks_table(&result.chunks)?),
-        ("cell", cell_table(&result.cell, &result.requests, &digest)?),
+        (
+            "cell",
+            cell_table(
+                &result.cell,
+                Tally::of(&result.requests).replays,
+                lag_p99(&result.requests),
+                &digest,
+            )?,
+        ),
         ("server_metrics", metrics_table(&result.server_metrics)?),
         ("prompts", prompts),
     ])
 }
 
+/// Returns the 99th percentile of the send lag of measured requests, ms.
+fn lag_p99(requests: &[RequestRow]) -> Option<f64> {
+    let mut lags: Vec<f64> = requests.iter().filter_map(measured_lag).collect();
+    lags.sort_by(f64::total_cmp);
+    quantile(&lags, 0.99)
+}
+
+/// Returns the send lag of a request that is measured and not superseded, ms.
+pub(crate) fn measured_lag(row: &RequestRow) -> Option<f64> {
+    let counted = row.phase == Phase::Measured && !row.superseded;
+    row.send_lag_ns.filter(|_| counted).map(|ns| ns as f64 / 1e6)
+}
+
 /// Makes the table `cell`: one row.
-fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) -> Result<Table, TableError> {
+pub(crate) fn cell_table(
+    cell: &CellFacts,
+    replays: u64,
+    send_lag_p99_ms: Option<f64>,
+    prompt_set: &Digest,
+) -> Result<Table, TableError> {
     let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
     let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
-    let measured = requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
-    let mut lags: Vec<f64> = measured.filter_map(|r| r.send_lag_ns).map(|lag| lag as f64).collect();
-    lags.sort_by(f64::total_cmp);
-    let replays = requests.iter().filter(|r| r.superseded).count();
     Table::new(vec![
         text("source", "measured", "where the rows come from: `measured` on a server, or `imported`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
@@ -53,7 +77,7 @@ fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) ->
         int("window_to_ns", cell.window.map(|w| w.1), "last `done_ns` of measured requests").unit("ns"),
         int("client_cpu_ns", cell.client_cpu_ns, "CPU time of the measuring thread in the measured phase")
             .unit("ns"),
-        Column::float("send_lag_p99", [crate::summary::quantile(&lags, 0.99).map(|ns| ns / 1e6)])
+        Column::float("send_lag_p99", [send_lag_p99_ms])
             .unit("ms")
             .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
         int("connections", Some(cell.connections as i64), "connections opened"),

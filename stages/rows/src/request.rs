@@ -112,7 +112,13 @@ pub struct CellRows {
     pub cell: Option<Table>,
     /// The scrapes of the server's own metrics, if there.
     pub server_metrics: Option<Table>,
+    /// What was sampled beside the load, by the table's name: `host_telemetry`,
+    /// `process_telemetry`, `gpu_telemetry`, each with its digest, if there.
+    pub beside: BTreeMap<&'static str, (Digest, Table)>,
 }
+
+/// The tables sampled beside a load that the pure stages read.
+const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry"];
 
 impl CellRows {
     /// Returns whether the cell is an imported file that holds aggregates alone.
@@ -144,6 +150,10 @@ impl CellRows {
             Some((digest, table)) => (Some(digest), read_chunks(&table).map_err(|e| wrong("chunks", &e))?),
             None => (None, Vec::new()),
         };
+        let mut beside = BTreeMap::new();
+        for name in BESIDE {
+            beside.extend(table(name)?.map(|found| (name, found)));
+        }
         Ok(Self {
             requests_digest,
             requests,
@@ -151,6 +161,7 @@ impl CellRows {
             chunks,
             cell: table("cell")?.map(|(_, table)| table),
             server_metrics: table("server_metrics")?.map(|(_, table)| table),
+            beside,
         })
     }
 

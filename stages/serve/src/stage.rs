@@ -133,6 +133,7 @@ impl StageKind for Serve {
             "model": server.model,
             "api": engine.api,
             "endpoints": engine.endpoints,
+            "log_events": engine.log.events,
         });
         Ok(Done {
             outputs: vec![Output::json("server", &descriptor)],

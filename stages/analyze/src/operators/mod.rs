@@ -10,6 +10,7 @@ mod correlation;
 mod crossover;
 pub(crate) mod decision;
 mod distribution;
+mod energy;
 mod fit;
 mod goodput;
 mod identity;
@@ -26,6 +27,7 @@ mod ranking;
 mod requests;
 mod sql;
 mod steady_state;
+mod telemetry_summary;
 mod unpaired_comparison;
 mod wins;
 
@@ -58,6 +60,8 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &ranking::Ranking,
     &correlation::Correlation,
     &identity::Identity,
+    &energy::Energy,
+    &telemetry_summary::TelemetrySummary,
     &sql::Sql,
 ];
 
