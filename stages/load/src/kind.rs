@@ -14,6 +14,7 @@ use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
 use crate::settings::{Settings, WorkloadChoice};
+use crate::simulate::{SimulatedServer, Simulation, SimulationChoice, problems, simulate};
 use crate::tables::tables;
 use crate::trace::read_trace;
 use crate::workload::{Source, Workload};
@@ -58,6 +59,9 @@ impl StageKind for Load {
             Ok(workload) => settings.workload = WorkloadChoice::Inline(Box::new(workload)),
             Err(more) => problems.extend(more),
         }
+        if let Some(simulation) = &mut settings.simulate {
+            problems.extend(find_simulated_server(simulation, library));
+        }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
         } else {
@@ -69,11 +73,67 @@ impl StageKind for Load {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        if let Some(simulation) = settings.simulate.clone() {
+            return run_simulation(job, settings, &simulation, origin);
+        }
         let target = target(job, &settings)?;
         let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
         let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
-        finish(&spec, &target, result)
+        finish(&spec, &target.base_url, result)
     }
+}
+
+/// Draws a cell's rows from the model of a server.
+fn run_simulation(
+    job: &Job<'_>,
+    settings: Settings,
+    simulation: &Simulation,
+    origin: Origin,
+) -> Result<Done, Failure> {
+    if let Some(serve) = job.input_of_kind("serve") {
+        return Err(Failure::failed(format!("a simulated load sends nothing to `{}`", serve.stage))
+            .hint("take the server out of the stage's `needs`, or remove `simulate`"));
+    }
+    let SimulationChoice::Inline(server) = &simulation.server else {
+        return Err(Failure::failed("the simulated server is still a name"));
+    };
+    let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
+    let result = simulate(&spec, simulation, server, job.control)?;
+    finish(&spec, "the simulated server", result)
+}
+
+/// Puts the definition of the simulated server in the place of its name, and checks it.
+fn find_simulated_server(simulation: &mut Simulation, library: &dyn Library) -> Vec<Problem> {
+    const COLLECTION: &str = "simulated-servers";
+    let (mut server, inline) = match &simulation.server {
+        SimulationChoice::Inline(server) => ((**server).clone(), true),
+        SimulationChoice::Name(name) => {
+            let at = ["simulate", "server"];
+            let Some(found) = library.find(COLLECTION, name) else {
+                let known = library.names(COLLECTION).join(", ");
+                return vec![
+                    Problem::at(&at, format!("no simulated server is named `{name}`"))
+                        .hint(format!("there are: {known}")),
+                ];
+            };
+            match serde_json::from_value::<SimulatedServer>(found) {
+                Ok(server) => (server, false),
+                Err(e) => {
+                    return vec![Problem::at(&at, format!("simulated server `{name}` cannot be read: {e}"))];
+                }
+            }
+        }
+    };
+    let found = problems(simulation, &server);
+    server.description = None;
+    simulation.server = SimulationChoice::Inline(Box::new(server));
+    let place = |(keys, message): (Vec<&str>, String)| match keys.as_slice() {
+        ["server", below @ ..] if !inline => {
+            Problem::at(&["simulate", "server"], format!("{}: {message}", below.join(".")))
+        }
+        _ => Problem::at(&[&["simulate"], keys.as_slice()].concat(), message),
+    };
+    found.into_iter().map(place).collect()
 }
 
 /// Sets `requests` from whichever of the two counts is given.
@@ -220,7 +280,7 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
 }
 
 /// Turns a run into outputs, or into a failure with the same outputs as evidence.
-fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, Failure> {
+fn finish(spec: &LoadSpec, server: &str, result: LoadResult) -> Result<Done, Failure> {
     let outputs = outputs(spec, &result)?;
     let failure = match &result.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
@@ -229,7 +289,7 @@ fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, 
             format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
         )),
         Ending::Gone => {
-            Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
+            Some(Failure::failed(format!("the server at {server} takes no connections any more")))
         }
         Ending::Complete => nothing_answered(&result),
     };
@@ -275,7 +335,12 @@ mod tests {
         fn find(&self, collection: &str, name: &str) -> Option<Json> {
             let short =
                 json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
-            (collection == "workloads" && name == "short").then_some(short)
+            let pair = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+            match (collection, name) {
+                ("workloads", "short") => Some(short),
+                ("simulated-servers", "pair") => Some(pair),
+                _ => None,
+            }
         }
 
         fn names(&self, _: &str) -> Vec<String> {
@@ -331,5 +396,33 @@ mod tests {
                 "no workload is named `shrt`",
             ]
         );
+    }
+
+    #[test]
+    fn a_simulated_server_by_name_and_written_out_have_the_same_parameters() {
+        let server = json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+        let named = settings(&json!({"simulate": {"server": "pair"}}));
+        let written = settings(&json!({"simulate": {"server": server}}));
+        let by_name = Load.canonical(&named, &Shelf).unwrap();
+        assert_eq!(by_name, Load.canonical(&written, &Shelf).unwrap());
+        assert!(by_name["simulate"]["server"].get("description").is_none());
+        assert_eq!(Load.canonical(&by_name, &Shelf).unwrap(), by_name);
+    }
+
+    #[test]
+    fn mistakes_in_a_simulated_server_have_their_places() {
+        let unknown = settings(&json!({"simulate": {"server": "piar"}}));
+        let problems = Load.canonical(&unknown, &Shelf).unwrap_err();
+        assert_eq!(problems[0].message, "no simulated server is named `piar`");
+        let wrong = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
+        let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
+        let problems = Load.canonical(&written, &Shelf).unwrap_err();
+        let found: Vec<_> = problems.iter().map(|p| (p.route.len(), p.message.as_str())).collect();
+        let expected = [
+            (2, "slowdown must be above 0, got 0"),
+            (3, "tokens-per-word must be above 0, got -1"),
+            (4, "a decode step must take time"),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -97,9 +97,30 @@ pub struct LoadResult {
     pub warnings: Vec<String>,
 }
 
+/// Where the rows of a cell come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowSource {
+    /// A server that was loaded.
+    Measured,
+    /// A declared model of a server.
+    Simulated,
+}
+
+impl RowSource {
+    /// Returns the word used in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
 /// Facts of a run as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFacts {
+    /// Where the rows come from.
+    pub source: RowSource,
     /// Measured requests planned.
     pub expected_requests: u64,
     /// Warm-up requests planned.
@@ -352,6 +373,7 @@ fn facts(
     let to = sent.map(|r| r.done_ns).max();
     let unix = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     CellFacts {
+        source: RowSource::Measured,
         expected_requests: spec.prompts.measured.len() as u64,
         warmup_requests: spec.prompts.warmup.len() as u64,
         arrival: spec.arrival.word(),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
+use crate::simulate::Simulation;
 use crate::span::Span;
 use crate::workload::Workload;
 
@@ -46,6 +47,9 @@ pub struct Settings {
     /// `0 s` turns the watchdog off.
     #[serde(default = "heartbeat")]
     pub heartbeat: Span,
+    /// Draw the rows from a declared model of a server instead of sending requests to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<Simulation>,
 }
 
 fn heartbeat() -> Span {

@@ -32,6 +32,7 @@ fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) ->
     lags.sort_by(f64::total_cmp);
     let replays = requests.iter().filter(|r| r.superseded).count();
     Table::new(vec![
+        text("source", cell.source.word(), "where the rows come from: `measured`, `imported` or `simulated`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
         int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")
