@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pipeline::stage::{
-    CellStatus, Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Control, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::api::Api;
@@ -13,8 +13,8 @@ use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
-use crate::settings::{Settings, WorkloadChoice};
-use crate::simulate::{SimulatedServer, Simulation, SimulationChoice, problems, simulate};
+use crate::settings::{Settings, Timeouts, WorkloadChoice};
+use crate::simulate::{Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems, simulate};
 use crate::tables::tables;
 use crate::trace::read_trace;
 use crate::workload::{Source, Workload};
@@ -81,7 +81,30 @@ impl StageKind for Load {
         let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
         finish(&spec, &target.base_url, result)
     }
+
+    /// Makes up a few rows with the shipped server `batching`, whatever server is declared.
+    fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+        let mut settings: Settings = serde_json::from_value(job.parameters.clone())
+            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        let few = |count: u64, most: u64| count.min(most);
+        settings.requests = settings.requests.map(|n| few(n, REHEARSED_REQUESTS));
+        settings.warmup = few(settings.warmup, 1);
+        settings.timeouts = Timeouts::default();
+        let simulation = Simulation {
+            server: SimulationChoice::Inline(Box::new(SimulatedServer::rehearsal())),
+            // Every cell has noise of its own, also where settings are alike.
+            name: Some(job.coordinates.to_string()),
+            slowdown,
+            clock: Clock::default(),
+            faults: Faults::default(),
+        };
+        let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        draw(settings, &simulation, origin, job.control)
+    }
 }
+
+/// Measured requests of a cell in a dry run.
+const REHEARSED_REQUESTS: u64 = 6;
 
 /// Draws a cell's rows from the model of a server.
 fn run_simulation(
@@ -94,11 +117,20 @@ fn run_simulation(
         return Err(Failure::failed(format!("a simulated load sends nothing to `{}`", serve.stage))
             .hint("take the server out of the stage's `needs`, or remove `simulate`"));
     }
+    draw(settings, simulation, origin, job.control)
+}
+
+fn draw(
+    settings: Settings,
+    simulation: &Simulation,
+    origin: Origin,
+    control: &Control,
+) -> Result<Done, Failure> {
     let SimulationChoice::Inline(server) = &simulation.server else {
         return Err(Failure::failed("the simulated server is still a name"));
     };
     let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
-    let result = simulate(&spec, simulation, server, job.control)?;
+    let result = simulate(&spec, simulation, server, control)?;
     finish(&spec, "the simulated server", result)
 }
 

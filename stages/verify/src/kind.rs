@@ -99,6 +99,15 @@ impl StageKind for Verify {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         run(job.parameters, job.inputs, job.store, job.control)
     }
+
+    /// Judges as ever, but no cell is barred: what a gate finds in made-up rows says nothing.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let mut parameters = job.parameters.clone();
+        for gate in parameters["gates"].as_array_mut().into_iter().flatten() {
+            gate["severity"] = json!(Severity::Warn);
+        }
+        run(&parameters, job.inputs, job.store, job.control)
+    }
 }
 
 fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {

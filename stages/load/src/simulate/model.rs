@@ -263,6 +263,23 @@ pub(crate) fn problems(
     found
 }
 
+impl SimulatedServer {
+    /// Returns a server for dry runs: as the shipped `batching`, with few chunks an answer.
+    pub(crate) fn rehearsal() -> Self {
+        Self {
+            description: None,
+            slots: 32,
+            prefill: PrefillCost { fixed: Span::milliseconds(2), per_token: Span::microseconds(40) },
+            decode: DecodeCost { fixed: Span::milliseconds(10), per_sequence: Span::microseconds(300) },
+            tokens_per_word: tokens_per_word(),
+            tokens_per_chunk: 16,
+            context: None,
+            prefix_cache: true,
+            noise: Noise { step: 0.05, cell: 0.05 },
+        }
+    }
+}
+
 impl Simulation {
     /// Returns the content the noise follows from, without what only tells when the cell runs.
     pub(crate) fn content(&self) -> Json {
