@@ -1,5 +1,7 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
+use std::collections::BTreeMap;
+
 use artifacts::{Column, Store, Table, TableError};
 use pipeline::{
     CellStatus, Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
@@ -38,7 +40,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -209,6 +211,12 @@ pub(crate) fn run(
     done.outputs.push(Output::table("exclusions", &exclusions_table(&findings, &axes).map_err(wrong)?)?);
     done.outputs.push(Output::table("census", &census_table(&stages, &findings).map_err(wrong)?)?);
     done.outputs.push(Output::json("verdict", &verdict(&findings)));
+    for stage in &stages {
+        let sources = sources(stage);
+        if sources.contains(", ") {
+            done.warnings.push(format!("the rows of {} come from different sources: {sources}", stage.name));
+        }
+    }
     for finding in findings.iter().filter(|f| f.judgement.passed == Some(false)) {
         let at = finding.judgement.cell.map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
         done.warnings.push(format!(
@@ -247,6 +255,19 @@ fn verdict(findings: &[Finding<'_>]) -> Json {
     })
 }
 
+/// Returns the sources of a stage's ok cells, each with its count if there are several.
+fn sources(stage: &Stage<'_>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for cell in stage.cells.iter().filter_map(|c| c.rows.as_ref()?.cell.as_ref()) {
+        let source = cell.text("source").ok().and_then(|s| s.first().copied().flatten());
+        *counts.entry(source.unwrap_or("unknown").to_owned()).or_default() += 1;
+    }
+    match counts.len() {
+        1 => counts.into_keys().filter(|s| s != "unknown").collect(),
+        _ => counts.iter().map(|(source, n)| format!("{n} {source}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
 fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Result<Table, TableError> {
     let int = |name: &str, meaning: &str, of: &dyn Fn(&Stage<'_>) -> usize| {
         Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok())).unit("1").describe(meaning)
@@ -266,6 +287,10 @@ fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Result<Table,
     };
     let columns = vec![
         Column::text("stage", stages.iter().map(|s| Some(s.name))).describe("the load stage"),
+        Column::text("sources", stages.iter().map(|s| Some(sources(s)).filter(|t| !t.is_empty()))).describe(
+            "where the rows of its ok cells come from: `measured`, `imported`, `simulated`, with counts if they \
+             differ; null if no cell says",
+        ),
         int("product", "product of the numbers of labels that occur on its axes", &|s| {
             if s.cells.is_empty() { 0 } else { s.labels().iter().map(Vec::len).product() }
         }),
