@@ -310,7 +310,7 @@ impl Pass<'_> {
         let scratch = self.store.root().join("scratch").join(format!("{number}-{cell}"));
         std::fs::create_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch.clone(), e))?;
         let control = Control::new(self.cancelled.clone(), None, Box::new(|_| ()));
-        let leases = Leases::new(self.store.root(), &experiment.name, &coordinates_text(&coordinates));
+        let leases = Leases::new(self.store.root(), &experiment.name, coordinates_text(&coordinates));
         let job = Job {
             experiment: &experiment.name,
             stage: &node.stage.name,

@@ -3,5 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod dry_run;
 mod faults;
 mod reuse;

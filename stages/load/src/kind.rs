@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pipeline::stage::{
-    CellStatus, Class, Control, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::api::Api;
@@ -13,8 +13,8 @@ use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
-use crate::settings::{Settings, Timeouts, WorkloadChoice};
-use crate::simulate::{Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems, simulate};
+use crate::settings::{Settings, WorkloadChoice};
+use crate::simulate;
 use crate::tables::tables;
 use crate::trace::read_trace;
 use crate::workload::{Source, Workload};
@@ -60,7 +60,7 @@ impl StageKind for Load {
             Err(more) => problems.extend(more),
         }
         if let Some(simulation) = &mut settings.simulate {
-            problems.extend(find_simulated_server(simulation, library));
+            problems.extend(simulate::find_server(simulation, library));
         }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
@@ -74,98 +74,17 @@ impl StageKind for Load {
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
         if let Some(simulation) = settings.simulate.clone() {
-            return run_simulation(job, settings, &simulation, origin);
+            return simulate::run(job, settings, &simulation, origin);
         }
         let target = target(job, &settings)?;
         let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
         let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
-        finish(&spec, &target.base_url, result)
+        finish(&spec, &target, result)
     }
 
-    /// Makes up a few rows with the shipped server `batching`, whatever server is declared.
     fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
-        let mut settings: Settings = serde_json::from_value(job.parameters.clone())
-            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
-        let few = |count: u64, most: u64| count.min(most);
-        settings.requests = settings.requests.map(|n| few(n, REHEARSED_REQUESTS));
-        settings.warmup = few(settings.warmup, 1);
-        settings.timeouts = Timeouts::default();
-        let simulation = Simulation {
-            server: SimulationChoice::Inline(Box::new(SimulatedServer::rehearsal())),
-            // Every cell has noise of its own, also where settings are alike.
-            name: Some(job.coordinates.to_string()),
-            slowdown,
-            clock: Clock::default(),
-            faults: Faults::default(),
-        };
-        let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
-        draw(settings, &simulation, origin, job.control)
+        simulate::rehearse(job, slowdown)
     }
-}
-
-/// Measured requests of a cell in a dry run.
-const REHEARSED_REQUESTS: u64 = 6;
-
-/// Draws a cell's rows from the model of a server.
-fn run_simulation(
-    job: &Job<'_>,
-    settings: Settings,
-    simulation: &Simulation,
-    origin: Origin,
-) -> Result<Done, Failure> {
-    if let Some(serve) = job.input_of_kind("serve") {
-        return Err(Failure::failed(format!("a simulated load sends nothing to `{}`", serve.stage))
-            .hint("take the server out of the stage's `needs`, or remove `simulate`"));
-    }
-    draw(settings, simulation, origin, job.control)
-}
-
-fn draw(
-    settings: Settings,
-    simulation: &Simulation,
-    origin: Origin,
-    control: &Control,
-) -> Result<Done, Failure> {
-    let SimulationChoice::Inline(server) = &simulation.server else {
-        return Err(Failure::failed("the simulated server is still a name"));
-    };
-    let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
-    let result = simulate(&spec, simulation, server, control)?;
-    finish(&spec, "the simulated server", result)
-}
-
-/// Puts the definition of the simulated server in the place of its name, and checks it.
-fn find_simulated_server(simulation: &mut Simulation, library: &dyn Library) -> Vec<Problem> {
-    const COLLECTION: &str = "simulated-servers";
-    let (mut server, inline) = match &simulation.server {
-        SimulationChoice::Inline(server) => ((**server).clone(), true),
-        SimulationChoice::Name(name) => {
-            let at = ["simulate", "server"];
-            let Some(found) = library.find(COLLECTION, name) else {
-                let known = library.names(COLLECTION).join(", ");
-                return vec![
-                    Problem::at(&at, format!("no simulated server is named `{name}`"))
-                        .hint(format!("there are: {known}")),
-                ];
-            };
-            match serde_json::from_value::<SimulatedServer>(found) {
-                Ok(server) => (server, false),
-                Err(e) => {
-                    return vec![Problem::at(&at, format!("simulated server `{name}` cannot be read: {e}"))];
-                }
-            }
-        }
-    };
-    let found = problems(simulation, &server);
-    server.description = None;
-    simulation.server = SimulationChoice::Inline(Box::new(server));
-    let place = |(keys, message): (Vec<&str>, String)| match keys.as_slice() {
-        ["server", below @ ..] if !inline => {
-            Problem::at(&["simulate", "server"], format!("{}: {message}", below.join(".")))
-        }
-        _ => Problem::at(&[&["simulate"], keys.as_slice()].concat(), message),
-    };
-    found.into_iter().map(place).collect()
 }
 
 /// Sets `requests` from whichever of the two counts is given.
@@ -312,7 +231,7 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
 }
 
 /// Turns a run into outputs, or into a failure with the same outputs as evidence.
-fn finish(spec: &LoadSpec, server: &str, result: LoadResult) -> Result<Done, Failure> {
+fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, Failure> {
     let outputs = outputs(spec, &result)?;
     let failure = match &result.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
@@ -321,7 +240,7 @@ fn finish(spec: &LoadSpec, server: &str, result: LoadResult) -> Result<Done, Fai
             format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
         )),
         Ending::Gone => {
-            Some(Failure::failed(format!("the server at {server} takes no connections any more")))
+            Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
         }
         Ending::Complete => nothing_answered(&result),
     };

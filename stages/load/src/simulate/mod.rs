@@ -8,13 +8,13 @@
 mod events;
 mod model;
 mod rows;
+mod stage;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use model::problems;
 pub use model::{
     Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
     SimulationChoice,
 };
 pub(crate) use model::{schema, shipped};
-pub(crate) use rows::simulate;
+pub(crate) use stage::{find_server, rehearse, run};

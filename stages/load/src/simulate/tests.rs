@@ -3,6 +3,8 @@ use pipeline::stage::{Control, Coordinates, Json};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::model::problems;
+use super::rows::simulate;
 use super::*;
 use crate::random::Origin;
 use crate::rows::{Phase, RequestRow, RequestStatus};
