@@ -22,7 +22,9 @@ pub mod stage;
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
 pub use event::Event;
-pub use execute::{RunOptions, RunSummary, StudyResult, run};
+pub use execute::{
+    Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce, run,
+};
 pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
 pub use graph::UnknownKind;
 pub use language::{

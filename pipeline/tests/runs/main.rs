@@ -5,4 +5,5 @@ mod common;
 
 mod dry_run;
 mod faults;
+mod reproduce;
 mod reuse;

@@ -69,9 +69,7 @@ const REHEARSED_REQUESTS: u64 = 6;
 ///
 /// # Errors
 /// If prompts or arrivals cannot be made.
-pub(crate) fn rehearse(job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
-    let mut settings: Settings = serde_json::from_value(job.parameters.clone())
-        .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+pub(crate) fn rehearse(mut settings: Settings, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
     settings.requests = settings.requests.map(|n| n.min(REHEARSED_REQUESTS));
     settings.warmup = settings.warmup.min(1);
     settings.timeouts = Timeouts::default();
