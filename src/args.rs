@@ -102,7 +102,8 @@ pub(crate) enum Command {
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
-  benchtrail plan experiments/quickstart.yaml --cells --json")]
+  benchtrail plan experiments/quickstart.yaml --cells --json
+  benchtrail plan experiments/quickstart.yaml --dry-run      try analysis and report on made-up rows")]
     Plan(PlanArgs),
     /// Show what became of every cell, as the lock has it.
     #[command(after_long_help = "Examples:
@@ -246,6 +247,9 @@ pub(crate) struct RunArgs {
     /// Write every event as one JSON line to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
+    /// Measure without trying verification, analysis and report on made-up rows first.
+    #[arg(long)]
+    pub(crate) no_dry_run: bool,
     /// Say nothing but the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -263,6 +267,10 @@ pub(crate) struct PlanArgs {
     /// A line for each cell instead of grouping cells of one stage that share a reason.
     #[arg(long)]
     pub(crate) cells: bool,
+    /// Also execute verification, analysis and report over made-up rows, in a store that is thrown
+    /// away, to find what is wrong with them before anything is measured.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Arguments of `status`.

@@ -4,6 +4,7 @@
 mod args;
 mod cells;
 mod commands;
+mod dry_run;
 mod exit;
 mod locks;
 mod progress;

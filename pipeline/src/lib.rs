@@ -4,6 +4,7 @@
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
 pub mod cell;
+mod dry_run;
 mod error;
 pub mod event;
 mod execute;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod record;
 pub mod stage;
 
+pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{

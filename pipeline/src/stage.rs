@@ -512,4 +512,20 @@ pub trait StageKind: Send + Sync {
     /// # Errors
     /// If the cell does not become `ok`: a ledger line, never a cache entry.
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure>;
+
+    /// Makes up outputs of the shape that [`run`](Self::run) leaves, for a dry run: quickly,
+    /// starting nothing, fetching nothing, and with `slowdown` times the usual in whatever is
+    /// a time. No input is alive. A pure kind executes; one that leaves inputs out by what it
+    /// finds in them must not do so here, since what it finds is made up.
+    ///
+    /// # Errors
+    /// For a pure kind, if the cell would not become `ok`. For others, if nothing can be made
+    /// up: what reads the cell then sees it skipped.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        if self.class() == Class::Pure {
+            return self.run(job);
+        }
+        let reason = format!("a stage of kind `{}` cannot be rehearsed", self.name());
+        Err(Failure::new(CellStatus::Skipped, reason))
+    }
 }

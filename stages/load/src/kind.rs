@@ -18,6 +18,7 @@ use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
+use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::EventPattern;
 use crate::trace::read_trace;
@@ -74,6 +75,9 @@ impl StageKind for Load {
         if let Some((key, message)) = settings.telemetry.problem() {
             problems.push(Problem::at(&["telemetry", key], message));
         }
+        if let Some(simulation) = &mut settings.simulate {
+            problems.extend(simulate::find_server(simulation, library));
+        }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
         } else {
@@ -88,6 +92,9 @@ impl StageKind for Load {
             return import::run(import, job);
         }
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        if let Some(simulation) = settings.simulate.clone() {
+            return simulate::run(job, settings, &simulation, origin);
+        }
         let (target, beside) = target(job, &settings)?;
         let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
         let folder = job.scratch.join("load");
@@ -96,6 +103,16 @@ impl StageKind for Load {
         let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
             .map_err(|e| Failure::failed(e.to_string()))?;
         finish(&spec, &target, files)
+    }
+
+    /// Makes up a few rows with a simulated server; what is to be imported is there to be read.
+    fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+        let settings: Settings = serde_json::from_value(job.parameters.clone())
+            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        match &settings.import {
+            Some(import) => import::run(import, job),
+            None => simulate::rehearse(settings, job, slowdown),
+        }
     }
 }
 
@@ -323,7 +340,12 @@ mod tests {
         fn find(&self, collection: &str, name: &str) -> Option<Json> {
             let short =
                 json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
-            (collection == "workloads" && name == "short").then_some(short)
+            let pair = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+            match (collection, name) {
+                ("workloads", "short") => Some(short),
+                ("simulated-servers", "pair") => Some(pair),
+                _ => None,
+            }
         }
 
         fn names(&self, _: &str) -> Vec<String> {
@@ -379,5 +401,33 @@ mod tests {
                 "no workload is named `shrt`",
             ]
         );
+    }
+
+    #[test]
+    fn a_simulated_server_by_name_and_written_out_have_the_same_parameters() {
+        let server = json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+        let named = settings(&json!({"simulate": {"server": "pair"}}));
+        let written = settings(&json!({"simulate": {"server": server}}));
+        let by_name = Load.canonical(&named, &Shelf).unwrap();
+        assert_eq!(by_name, Load.canonical(&written, &Shelf).unwrap());
+        assert!(by_name["simulate"]["server"].get("description").is_none());
+        assert_eq!(Load.canonical(&by_name, &Shelf).unwrap(), by_name);
+    }
+
+    #[test]
+    fn mistakes_in_a_simulated_server_have_their_places() {
+        let unknown = settings(&json!({"simulate": {"server": "piar"}}));
+        let problems = Load.canonical(&unknown, &Shelf).unwrap_err();
+        assert_eq!(problems[0].message, "no simulated server is named `piar`");
+        let wrong = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
+        let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
+        let problems = Load.canonical(&written, &Shelf).unwrap_err();
+        let found: Vec<_> = problems.iter().map(|p| (p.route.len(), p.message.as_str())).collect();
+        let expected = [
+            (2, "slowdown must be above 0, got 0"),
+            (3, "tokens-per-word must be above 0, got -1"),
+            (4, "a decode step must take time"),
+        ];
+        assert_eq!(found, expected);
     }
 }

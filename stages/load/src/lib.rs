@@ -4,7 +4,8 @@
 //! (`settings`, `workload`, `prompts`, `arrival`, `api`). The measuring thread sends and stamps
 //! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
 //! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
-//! stage kind. [`mod@reference`] is a server of known timing and known faults to test against.
+//! stage kind. In place of a server, rows can be drawn from a declared model of one (`simulate`).
+//! [`mod@reference`] is a server of known timing and known faults to test against.
 
 mod api;
 mod api_key;
@@ -28,6 +29,7 @@ mod sample;
 mod scrape;
 mod settings;
 mod sheet;
+mod simulate;
 mod span;
 mod sse;
 mod summarizer;
@@ -49,10 +51,14 @@ pub use models::{ModelsError, list_models};
 pub use prompts::{Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
-pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
+pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;
+pub use simulate::{
+    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
+    SimulationChoice,
+};
 pub use span::Span;
 pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
@@ -67,12 +73,14 @@ pub use workload::{
     Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
 };
 
-/// Returns the workload definitions shipped with the binary.
+/// Returns the definitions of workloads and simulated servers shipped with the binary.
 pub fn shipped() -> Vec<pipeline::stage::Shipped> {
-    workload::shipped()
+    let mut shipped = workload::shipped();
+    shipped.extend(simulate::shipped());
+    shipped
 }
 
 /// Returns the schema of one definition of each collection this kind reads.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
-    vec![("workloads", schemars::schema_for!(Workload))]
+    vec![("workloads", schemars::schema_for!(Workload)), simulate::schema()]
 }

@@ -94,9 +94,30 @@ pub struct LoadResult {
     pub warnings: Vec<String>,
 }
 
+/// Where the rows of a cell come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowSource {
+    /// A server that was loaded.
+    Measured,
+    /// A declared model of a server.
+    Simulated,
+}
+
+impl RowSource {
+    /// Returns the word used in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
 /// Facts of a run as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFacts {
+    /// Where the rows come from.
+    pub source: RowSource,
     /// Measured requests planned.
     pub expected_requests: u64,
     /// Warm-up requests planned.
@@ -190,6 +211,7 @@ pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Endpoint {
 pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
     let unix = driven.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     CellFacts {
+        source: RowSource::Measured,
         expected_requests: spec.prompts.measured.len() as u64,
         warmup_requests: spec.prompts.warmup.len() as u64,
         arrival: spec.arrival.word(),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::import::Import;
+use crate::simulate::Simulation;
 use crate::span::Span;
 use crate::telemetry::Telemetry;
 use crate::workload::Workload;
@@ -65,6 +66,9 @@ pub struct Settings {
     /// What is sampled beside the load, and how often.
     #[serde(default)]
     pub telemetry: Telemetry,
+    /// Draw the rows from a declared model of a server instead of sending requests to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<Simulation>,
 }
 
 fn heartbeat() -> Span {

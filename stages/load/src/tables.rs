@@ -56,7 +56,7 @@ pub(crate) fn cell_table(
     let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
     let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
     Table::new(vec![
-        text("source", "measured", "where the rows come from: `measured` on a server, or `imported`"),
+        text("source", cell.source.word(), "where the rows come from: `measured`, `imported` or `simulated`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
         int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")

@@ -157,6 +157,21 @@ impl StageKind for Provision {
             warnings,
         })
     }
+
+    /// Describes what would be prepared. Where no engine can run on this machine, the first one:
+    /// a study may be looked at where it cannot be measured.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let parameters = Parameters::read(job.parameters)?;
+        let machine = Machine::here();
+        let first = parameters.engines.first().ok_or_else(|| Failure::failed("there is no engine"))?;
+        let choice = parameters.choose(machine).unwrap_or(Choice { engine: first, passed_over: Vec::new() });
+        let mut facets = machine.facets(&parameters.flags());
+        facets.insert("engine".to_owned(), json!(choice.engine.name));
+        let environment = describe(&choice, &parameters.model, &facets);
+        let host = json!({"facets": facets});
+        let outputs = vec![Output::json("environment", &environment), Output::json("host", &host)];
+        Ok(Done { outputs, ..Done::default() })
+    }
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they

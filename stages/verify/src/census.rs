@@ -1,5 +1,7 @@
 //! The table `census`: cells, rows and files of each load stage, counted two ways.
 
+use std::collections::BTreeMap;
+
 use artifacts::{Column, Table, TableError};
 use pipeline::CellStatus;
 
@@ -27,6 +29,10 @@ pub(crate) fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Re
     };
     let columns = vec![
         Column::text("stage", stages.iter().map(|s| Some(s.name))).describe("the load stage"),
+        Column::text("sources", stages.iter().map(|s| Some(sources(s)).filter(|t| !t.is_empty()))).describe(
+            "where the rows of its ok cells come from: `measured`, `imported`, `simulated`, with counts if they \
+             differ; null if no cell says",
+        ),
         int("product", "product of the numbers of labels that occur on its axes", &|s| {
             if s.cells.is_empty() { 0 } else { s.labels().iter().map(Vec::len).product() }
         }),
@@ -68,4 +74,17 @@ fn gaps(stage: &Stage<'_>) -> Vec<i64> {
         Some(c.fact("expected_requests")? - c.rows.as_ref()?.measured().count() as i64)
     };
     stage.cells.iter().filter_map(gap).collect()
+}
+
+/// Returns the sources of a stage's ok cells, each with its count if there are several.
+pub(crate) fn sources(stage: &Stage<'_>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for cell in stage.cells.iter().filter_map(|c| c.rows.as_ref()?.cell.as_ref()) {
+        let source = cell.text("source").ok().and_then(|s| s.first().copied().flatten());
+        *counts.entry(source.unwrap_or("unknown").to_owned()).or_default() += 1;
+    }
+    match counts.len() {
+        1 => counts.into_keys().filter(|s| s != "unknown").collect(),
+        _ => counts.iter().map(|(source, n)| format!("{n} {source}")).collect::<Vec<_>>().join(", "),
+    }
 }

@@ -108,6 +108,7 @@ impl Run {
                 chunks: Vec::new(),
                 cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
                 server_metrics: None,
+                beside: Default::default(),
             };
             Cell { input, rows: Some(rows), server: None, store: None }
         });

@@ -406,3 +406,32 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
         ]
     );
 }
+
+#[test]
+fn rows_of_different_sources_are_not_mixed_unnoticed() {
+    let (_folder, store) = store();
+    let with = |source: &str, rep: i64| {
+        let rows = rows(rep * 7_000);
+        let facts = Table::new(vec![
+            Column::text("source", [Some(source)]),
+            Column::int("expected_requests", [Some(rows.expected)]),
+            Column::int("warmup_requests", [Some(1)]),
+        ]);
+        let tables = [
+            ("requests", synthetic::requests_table(&rows.requests).unwrap()),
+            ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
+            ("cell", facts.unwrap()),
+        ];
+        let at = [("configuration", Scalar::Text("a".into())), ("rep", Scalar::Int(rep))];
+        synthetic::cell(&store, &at, Json::Null, &tables).unwrap()
+    };
+    let judge = |second: &str| {
+        let cells = vec![with("measured", 1), with(second, 2)];
+        let done = verify(&store, &[synthetic::input("ladder", "load", cells)], &every_gate());
+        let census = table(&done, "census");
+        let sources = census.text("sources").unwrap()[0].map(str::to_owned);
+        (sources, done.warnings.iter().any(|w| w.contains("come from different sources")))
+    };
+    assert_eq!(judge("measured"), (Some("measured".to_owned()), false));
+    assert_eq!(judge("simulated"), (Some("1 measured, 1 simulated".to_owned()), true));
+}

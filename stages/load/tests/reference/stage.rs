@@ -193,10 +193,17 @@ fn some_failed_requests_are_rows_and_no_failure() {
 }
 
 #[test]
-fn every_shipped_workload_is_yaml_of_its_collection() {
-    let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
+fn every_shipped_definition_is_yaml_of_its_collection() {
+    let shipped = shipped();
+    let of = |collection: &str| -> Vec<&str> {
+        shipped.iter().filter(|s| s.collection == collection).map(|s| s.name).collect()
+    };
+    let names = of("workloads");
     assert!(names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix"));
-    assert!(shipped().iter().all(|s| s.collection == "workloads" && s.text.contains("description:")));
+    let servers = of("simulated-servers");
+    assert!(servers.is_sorted() && servers.contains(&"batching"));
+    assert_eq!(names.len() + servers.len(), shipped.len());
+    assert!(shipped.iter().all(|s| s.text.contains("description:")));
 }
 
 fn with_key(variable: &str) -> Json {
