@@ -316,6 +316,12 @@ impl View {
         pairs.collect::<Vec<_>>().join(",")
     }
 
+    /// Returns the key of a chosen row, or its position if it has none.
+    pub(crate) fn row_name(&self, index: usize) -> String {
+        let key = self.row_key(index);
+        if key.is_empty() { format!("row {}", self.rows[index].1) } else { key }
+    }
+
     /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.
     ///
     /// # Errors

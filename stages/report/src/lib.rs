@@ -15,6 +15,7 @@ mod numbering;
 mod render;
 mod settings;
 mod stage;
+mod statement;
 mod tables;
 mod template;
 mod trace;
@@ -27,6 +28,7 @@ pub use format::format_value;
 pub use render::{Report as Rendered, render};
 pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
+pub use statement::Rule;
 pub use template::Template;
 pub use trace::{Entry, Source, Span};
 

@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::render::render;
 use crate::settings::{Parameters, Settings, canonical};
 
-/// Renders the report: outputs `report` (Markdown), `trace` (table), `figures/NAME.svg`.
+/// Renders the report: outputs `report` (Markdown), `trace` and `statements` (tables), `figures/NAME.svg`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report;
 
@@ -18,7 +18,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -47,6 +47,7 @@ impl StageKind for Report {
         let mut outputs = vec![
             Output::text("report", Media::Markdown, report.markdown),
             Output::table("trace", &report.trace)?,
+            Output::table("statements", &report.statements)?,
         ];
         for (name, svg) in report.figures {
             outputs.push(Output::text(format!("figures/{name}.svg"), Media::Svg, svg));

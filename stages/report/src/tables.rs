@@ -17,7 +17,7 @@ pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -
         .settings;
     let mut view = world.data.view(&settings.from, &declared(&settings.only)).map_err(error_of)?;
     view.sort(&settings.order).map_err(error_of)?;
-    let caption = render_text(environment, &format!("caption of table {name}"), &settings.caption)?;
+    let caption = render_text(world, environment, &format!("caption of table {name}"), &settings.caption)?;
     let heading = format!("**{label}.** {caption}");
     if view.rows.is_empty() {
         let nothing = settings.empty.as_deref().unwrap_or("No row.");
@@ -40,7 +40,9 @@ fn grid(
         let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
         numeric.push(values.iter().any(|v| v.as_f64().is_some()));
         let text = match &column.heading {
-            Some(heading) => render_text(environment, "heading", heading)?,
+            Some(heading) => {
+                render_text(world, environment, &format!("heading `{}`", column.column), heading)?
+            }
             None => own_heading(world, view, column),
         };
         lines[0].push(escape(&text));

@@ -3,6 +3,7 @@
 
 mod lexemes;
 mod places;
+mod words;
 
 use std::ops::Range;
 
@@ -10,6 +11,8 @@ use crate::settings::Literal;
 use crate::trace::{Entry, Source, Span};
 use artifacts::Scalar;
 use lexemes::{Lexeme, Sort, lexemes};
+
+pub(crate) use words::check_words;
 
 /// A numeral without a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,4 +3,5 @@
 mod figures;
 mod fixture;
 mod rendering;
+mod statements;
 mod typed_numbers;
