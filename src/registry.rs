@@ -9,6 +9,7 @@ pub(crate) fn registry() -> Registry {
     shipped.extend(report::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
+    collections.extend(report::collections());
     Registry {
         kinds: vec![
             Box::new(provision::Provision),

@@ -21,7 +21,7 @@ pub mod stage;
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{RunOptions, RunSummary, StudyResult, run};
-pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
+pub use experiment::{Axis, Cell, Excluded, Experiment, Stage, claims_digests};
 pub use graph::UnknownKind;
 pub use language::{
     Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,

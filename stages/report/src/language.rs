@@ -308,7 +308,7 @@ fn missed(miss: Miss) -> Error {
     }
 }
 
-fn shown(text: Result<String, Miss>) -> Result<Value, Error> {
+pub(crate) fn shown(text: Result<String, Miss>) -> Result<Value, Error> {
     Ok(Value::from_object(Shown(text.map_err(missed)?)))
 }
 
@@ -349,6 +349,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     install_rows(environment, world);
     install_parts(environment, world);
     crate::statement::install(environment, world);
+    crate::claims::install(environment, world);
     environment.set_formatter(|out, _state, value| {
         if value.is_undefined() {
             return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));
@@ -482,6 +483,23 @@ fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
 }
 
 fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let w = world.clone();
+    environment.add_function("declared", move |section: &str| match section {
+        "tables" => Ok(w.parameters.tables.iter().map(|t| t.name.clone()).collect::<Vec<_>>()),
+        "figures" => Ok(w.parameters.figures.iter().map(|f| f.name.clone()).collect()),
+        other => Err(wrong(&format!("`declared` lists `tables` or `figures`, not `{other}`"))),
+    });
+    let w = world.clone();
+    environment.add_function("stages", move |kind: &str| {
+        let stages = w.data.stages().iter().filter(|s| s.kind == kind);
+        stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
+    });
+    let w = world.clone();
+    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
+    let w = world.clone();
+    environment.add_function("whole_table", move |state: &State, name: &str| {
+        Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
+    });
     let w = world.clone();
     environment.add_function("ref", move |name: &str| shown(w.label(name)));
     let w = world.clone();

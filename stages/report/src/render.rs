@@ -8,8 +8,9 @@ use artifacts::{Store, Table};
 use minijinja::Environment;
 
 use crate::check::{Finding, check, check_words};
-use crate::data::Data;
+use crate::data::{Data, Miss};
 use crate::language::{World, install, render_text};
+use crate::numbering::Declared;
 use crate::settings::{FigureSettings, Parameters};
 use crate::statement::statements_table;
 use crate::template::{environment, instrument};
@@ -24,6 +25,8 @@ pub struct Report {
     pub trace: Table,
     /// The statements and claims, one row each.
     pub statements: Table,
+    /// The tables the report derived itself, by name.
+    pub derived: Vec<(String, Arc<Table>)>,
     /// The figures used: name and SVG.
     pub figures: Vec<(String, String)>,
 }
@@ -53,10 +56,17 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         parameters: parameters.clone(),
         trace: Ledger::default(),
         figures: Mutex::new(BTreeSet::new()),
-        shown: crate::numbering::shown(&parameters.templates),
+        shown: crate::numbering::shown(
+            &parameters.templates,
+            &Declared {
+                tables: parameters.tables.iter().map(|t| t.name.clone()).collect(),
+                figures: parameters.figures.iter().map(|f| f.name.clone()).collect(),
+            },
+        ),
         texts: Mutex::default(),
         statements: Mutex::default(),
     });
+    crate::claims::derive(&world).map_err(told)?;
     let mut environment = environment();
     install(&mut environment, &world);
     for (number, template) in parameters.templates.iter().enumerate() {
@@ -73,7 +83,9 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let mut names: Vec<String> = parameters.templates.iter().map(|t| t.name.clone()).collect();
     names.extend(world.texts.lock().expect("no holder of this lock panics").iter().cloned());
     let mut refused = Vec::new();
-    for (findings, what) in [(&outcome.findings, "number"), (&words.findings, "word")] {
+    let phrases = crate::claims::forbidden(&extracted, &world);
+    let found = [(&outcome.findings, "number"), (&words.findings, "word"), (&phrases, "phrase")];
+    for (findings, what) in found {
         if !findings.is_empty() {
             refused.push(refusal(findings, what, &extracted, &names));
         }
@@ -96,7 +108,14 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let trace = trace_table(&spans).map_err(|e| e.to_string())?;
     let statements = statements_table(&recorded, &extracted.statements, &extracted.markdown, &names)
         .map_err(|e| e.to_string())?;
-    Ok(Report { markdown: extracted.markdown, trace, statements, figures })
+    Ok(Report { markdown: extracted.markdown, trace, statements, derived: data.derived(), figures })
+}
+
+fn told(miss: Miss) -> String {
+    match miss {
+        Miss::Unread => "an artifact is not read yet".to_owned(),
+        Miss::Wrong(message) => message,
+    }
 }
 
 fn draw(

@@ -41,7 +41,7 @@ impl StageKind for Report {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let parameters: Parameters = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
-        let data = Arc::new(Data::new(job.inputs, job.study));
+        let data = Arc::new(Data::new(job.inputs, job.study).of_stage(job.stage));
         let report = render(&parameters, &data, job.store).map_err(Failure::failed)?;
         job.control.check()?;
         let mut outputs = vec![
@@ -49,6 +49,9 @@ impl StageKind for Report {
             Output::table("trace", &report.trace)?,
             Output::table("statements", &report.statements)?,
         ];
+        for (name, table) in &report.derived {
+            outputs.push(Output::table(name.clone(), table)?);
+        }
         for (name, svg) in report.figures {
             outputs.push(Output::text(format!("figures/{name}.svg"), Media::Svg, svg));
         }

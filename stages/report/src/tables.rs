@@ -26,6 +26,44 @@ pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -
     Ok(format!("{heading}\n\n{}", grid(world, environment, settings, &view)?))
 }
 
+/// The most columns and rows of a table that nobody chose.
+const WHOLE: (usize, usize) = (9, 48);
+
+/// Returns the first columns and rows of a table as they are: for reports that declare none.
+pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+    let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
+    let rows = view.rows.len();
+    if rows == 0 {
+        return Ok("No row.".to_owned());
+    }
+    let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
+    let columns: Vec<String> = view.columns().into_iter().filter(|c| !is_empty(c)).collect();
+    let settings = TableSettings {
+        from: name.to_owned(),
+        columns: columns
+            .iter()
+            .take(WHOLE.0)
+            .map(|column| ColumnSettings {
+                column: column.clone(),
+                heading: None,
+                format: String::new(),
+                null: crate::settings::not_available(),
+                to: None,
+            })
+            .collect(),
+        only: std::collections::BTreeMap::new(),
+        order: Vec::new(),
+        caption: String::new(),
+        empty: None,
+    };
+    view.rows.truncate(WHOLE.1);
+    let grid = grid(world, environment, &settings, &view)?;
+    let more = columns.len() > WHOLE.0 || rows > WHOLE.1;
+    let note =
+        if more { format!("\n\nMore columns or rows: `benchtrail show {name}`.") } else { String::new() };
+    Ok(format!("{grid}{note}"))
+}
+
 fn grid(
     world: &World,
     environment: &Environment<'_>,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Outcome, finding, holds, literal_span, occurrences, places};
+use super::{Outcome, finding_of, holds, literal_span, occurrences, places};
 use crate::settings::Literal;
 use crate::statement::{FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number};
 use crate::trace::{Extracted, Source};
@@ -45,7 +45,7 @@ pub(crate) fn check_words(extracted: &Extracted, recorded: &[Recorded], literals
             Some(at) => used[at] = true,
             None => {
                 let reason = if around.is_empty() { UNLICENSED } else { OTHER_WORDS };
-                outcome.findings.push(finding(markdown, &range, reason, STATE));
+                outcome.findings.push(finding_of(markdown, &range, reason, STATE));
             }
         }
     }
