@@ -6,6 +6,7 @@ use minijinja::{Environment, Error};
 use crate::data::View;
 use crate::language::{World, declared, error_of, render_text};
 use crate::settings::{ColumnSettings, TableSettings};
+use crate::statement::checked;
 use crate::trace::{Entry, Source, unmarked};
 
 /// Returns the Markdown of a declared table with its caption, marks in it.
@@ -127,7 +128,8 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
     };
-    if !text.chars().any(char::is_numeric) {
+    // A column may be called `monotone` or `p50`: its name is the table's, not the writer's.
+    if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
         return text;
     }
     let artifact = view.parts.first().filter(|_| view.source == Source::Table).map(|p| p.digest);
