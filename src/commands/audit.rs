@@ -9,7 +9,7 @@ use crate::project::shown;
 use crate::terminal::say;
 
 /// Judges a rule as the report does.
-fn judge(rule: &str, read: trail::Read<'_>) -> Result<trail::Judged, String> {
+pub(super) fn judge(rule: &str, read: trail::Read<'_>) -> Result<trail::Judged, String> {
     let read = |name: &str| {
         let parts = read(name)?.into_iter();
         Ok(parts

@@ -4,14 +4,24 @@
 
 use std::ops::Range;
 
-const EVERY: &[&str] = &["every", "no-row", "exactly", "consistent"];
+const EVERY: &[&str] = &[
+    "every",
+    "no-row",
+    "exactly",
+    "consistent",
+    "between",
+    "within",
+    "monotone",
+    "significantly",
+    "no-evidence",
+];
 const MOST: &[&str] = &["largest", "steepest", "smallest"];
 
 /// Words and the rules that allow them, plurals and adverbs written out.
 pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
     (&["every", "everywhere", "everything", "all", "always", "without exception", "invariably"], EVERY),
     (&["both"], &["every", "no-row", "exactly", "consistent", "at-least"]),
-    (&["none", "never", "neither", "nowhere", "nothing", "not one"], &["no-row"]),
+    (&["none", "never", "neither", "nowhere", "not one"], &["no-row"]),
     (&["only", "solely", "exclusively", "the one", "uniquely"], &["only-these", "exactly", "at-most"]),
     (&["most", "majority", "mostly"], &["at-least", "largest"]),
     (&["at least"], &["at-least", "every", "between"]),
