@@ -11,6 +11,7 @@ pub(crate) fn registry() -> Registry {
     let mut collections = engines::collections();
     collections.extend(load::collections());
     collections.extend(verify::collections());
+    collections.extend(report::collections());
     Registry {
         kinds: vec![
             Box::new(provision::Provision),

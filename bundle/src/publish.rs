@@ -221,6 +221,8 @@ impl Writer<'_> {
                 let file = match name.as_str() {
                     "report" => "report.md",
                     "trace" => "report.trace.parquet",
+                    "statements" => "report.statements.parquet",
+                    "claims" => "report.claims.parquet",
                     "html" => "report.html",
                     other => other,
                 };

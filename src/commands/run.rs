@@ -124,7 +124,7 @@ fn result_name(result: &StudyResult) -> String {
     std::iter::once(result.stage.clone()).chain(labels).collect::<Vec<_>>().join("-")
 }
 
-/// Writes one report: `NAME.md`, `NAME.trace.parquet`, and every other output under its name.
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet`, and every other output under its name.
 /// Returns false if the result holds no report.
 fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -135,6 +135,9 @@ fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool
         let target = match name.as_str() {
             "report" => path.to_owned(),
             "trace" => trace_file(path),
+            // Tables of its own lie in the store: those a reader needs beside the report are these.
+            "statements" => path.with_extension("statements.parquet"),
+            "claims" => path.with_extension("claims.parquet"),
             "html" => path.with_extension("html"),
             other => folder.join(other),
         };

@@ -6,6 +6,7 @@ use pipeline::stage::{Json, Library, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::claims::Claim;
 use crate::format::check_format;
 use crate::template::{Template, closure};
 
@@ -14,7 +15,9 @@ use crate::template::{Template, closure};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Report settings")]
 pub(crate) struct Settings {
-    /// The template, from the collection `templates`.
+    /// The template, from the collection `templates`; `report.md` if absent, which renders any
+    /// experiment.
+    #[serde(default = "generic")]
     pub(crate) template: String,
     /// The report's title; the experiment's title if absent. May hold template expressions.
     #[serde(default)]
@@ -27,9 +30,12 @@ pub(crate) struct Settings {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, FigureSettings>")]
     pub(crate) figures: serde_json::Map<String, Json>,
-    /// Numbers that may be written by hand, each with the reason.
+    /// Numbers and words that may be written by hand, each with the reason.
     #[serde(default)]
     pub(crate) literals: Vec<Literal>,
+    /// The claims it judges, from the collection `claims`; all of them if absent.
+    #[serde(default)]
+    pub(crate) claims: Option<Vec<String>>,
 }
 
 /// The canonical parameters.
@@ -43,8 +49,11 @@ pub struct Parameters {
     pub tables: Vec<Named<TableSettings>>,
     /// The figures in the order declared.
     pub figures: Vec<Named<FigureSettings>>,
-    /// Numbers that may be written by hand.
+    /// Numbers and words that may be written by hand.
     pub literals: Vec<Literal>,
+    /// The claims it judges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Named<Claim>>,
 }
 
 /// A declaration and its name.
@@ -115,6 +124,10 @@ pub struct ColumnSettings {
     /// A second column: the cell then shows an interval, `[low, high]`.
     #[serde(default)]
     pub to: Option<String>,
+}
+
+fn generic() -> String {
+    "report.md".to_owned()
 }
 
 /// The word for null where none is declared.
@@ -223,10 +236,37 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
             problems.push(Problem::at(&["literals"], "a literal needs its text and a reason"));
         }
     }
+    let claims = claims(settings.claims, library, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals })
+    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals, claims })
+}
+
+fn claims(
+    names: Option<Vec<String>>,
+    library: &dyn Library,
+    problems: &mut Vec<Problem>,
+) -> Vec<Named<Claim>> {
+    let mut found = Vec::new();
+    for name in names.unwrap_or_else(|| library.names("claims")) {
+        let Some(definition) = library.find("claims", &name) else {
+            let names = library.names("claims").join(", ");
+            let problem = Problem::at(&["claims"], format!("no claim `{name}`"));
+            problems.push(problem.hint(format!("claims known: {names}")));
+            continue;
+        };
+        match serde_json::from_value::<Claim>(definition) {
+            Ok(settings) => match settings.check() {
+                Ok(()) => found.push(Named { name, settings }),
+                Err(message) => {
+                    problems.push(Problem::at(&["claims"], format!("claim `{name}`: {message}")));
+                }
+            },
+            Err(error) => problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}"))),
+        }
+    }
+    found
 }
 
 fn named<T: serde::de::DeserializeOwned>(

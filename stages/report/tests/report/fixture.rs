@@ -24,8 +24,8 @@ impl Library for Templates {
         (collection == "templates").then(|| self.0.get(name).cloned().map(Json::String))?
     }
 
-    fn names(&self, _: &str) -> Vec<String> {
-        self.0.keys().cloned().collect()
+    fn names(&self, collection: &str) -> Vec<String> {
+        if collection == "templates" { self.0.keys().cloned().collect() } else { Vec::new() }
     }
 }
 
@@ -173,7 +173,12 @@ impl Lab {
     }
 
     pub(crate) fn render(&self, settings: &Json, templates: &Templates) -> Result<Done, Failure> {
-        let parameters = canonical(settings, templates).map_err(|p| Failure::failed(p[0].message.clone()))?;
+        self.render_with(settings, templates)
+    }
+
+    pub(crate) fn render_with(&self, settings: &Json, library: &dyn Library) -> Result<Done, Failure> {
+        let parameters =
+            Report.canonical(settings, library).map_err(|p| Failure::failed(p[0].message.clone()))?;
         let nothing = coordinates(&[]);
         let control = Control::quiet();
         let scratch: &Path = self.folder.path();

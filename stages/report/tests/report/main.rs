@@ -1,6 +1,9 @@
 //! The report stage from outside: synthetic tables in a store, templates in a library.
 
+mod claims;
 mod figures;
 mod fixture;
+mod generic;
 mod rendering;
+mod statements;
 mod typed_numbers;
