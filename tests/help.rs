@@ -2,8 +2,22 @@
 
 use crate::support::{Project, assert_snapshot};
 
-const COMMANDS: [&str; 13] =
-    ["run", "plan", "status", "ls", "show", "load", "sql", "why", "audit", "fsck", "gc", "doctor", "schema"];
+const COMMANDS: [&str; 14] = [
+    "run",
+    "plan",
+    "status",
+    "ls",
+    "show",
+    "load",
+    "calibrate",
+    "sql",
+    "why",
+    "audit",
+    "fsck",
+    "gc",
+    "doctor",
+    "schema",
+];
 
 #[test]
 fn every_help_text_is_the_one_on_record() {

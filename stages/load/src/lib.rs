@@ -9,6 +9,8 @@
 mod api;
 mod api_key;
 mod arrival;
+pub mod calibrate;
+mod client_health;
 mod get;
 mod interpret;
 mod kind;
@@ -32,6 +34,8 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use calibrate::Calibrate;
+pub use client_health::{ClientHealth, ClientVerdict};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
 pub use prompts::{Prompt, PromptError, PromptSet};

@@ -14,6 +14,7 @@ use pipeline::stage::{CellStatus, Control};
 use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::client_health::ClientHealth;
 use crate::interpret::interpret;
 use crate::measure::{Attempt, Limits, Measured, Plan, Planned, Shared, Stop, measure};
 use crate::prompts::{PromptError, PromptSet};
@@ -124,6 +125,10 @@ pub struct CellFacts {
     pub client_cpu_ns: Option<i64>,
     /// Connections opened.
     pub connections: u64,
+    /// The cell's start on the kernel's monotonic clock, ns since boot.
+    pub started_monotonic_ns: i64,
+    /// How the client fared; `None` where no client ran.
+    pub health: Option<ClientHealth>,
 }
 
 /// The run could not begin.
@@ -251,7 +256,11 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     waiting.into_iter().for_each(&mut take_apart);
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
-    let cell = facts(spec, target, &requests, measured, started, shared.connections.load(Ordering::Relaxed));
+    let health = ClientHealth::of(&measured.health, &requests, &chunks);
+    let mut cell = facts(spec, target, &requests, &measured, started);
+    cell.connections = shared.connections.load(Ordering::Relaxed);
+    cell.started_monotonic_ns = i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX);
+    cell.health = Some(health);
     let engine_log = target.log.as_deref().and_then(|path| read_from(path, log_from).ok());
     let wants_exact = prompts.iter().any(|p| p.output_mode == OutputMode::Exact);
     if wants_exact && !target.api.can_be_exact() {
@@ -343,9 +352,8 @@ fn facts(
     spec: &LoadSpec,
     target: &Target,
     requests: &[RequestRow],
-    measured: Measured,
+    measured: &Measured,
     started: SystemTime,
-    connections: u64,
 ) -> CellFacts {
     let sent = requests.iter().filter(|r| r.phase == Phase::Measured);
     let from = sent.clone().filter_map(|r| r.sent_ns).min();
@@ -362,8 +370,10 @@ fn facts(
         started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
         measured_from_ns: i64::try_from(measured.measured_from_ns).ok(),
         window: from.zip(to),
-        client_cpu_ns: i64::try_from(measured.cpu_ns).ok(),
-        connections,
+        client_cpu_ns: i64::try_from(measured.health.cpu_ns).ok(),
+        connections: 0,
+        started_monotonic_ns: 0,
+        health: None,
     }
 }
 

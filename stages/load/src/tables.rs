@@ -2,6 +2,7 @@
 
 use artifacts::{Column, Digest, Table, TableError};
 
+use crate::client_health::ClientHealth;
 use crate::rows::{Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{CellFacts, LoadResult, LoadSpec};
 use crate::scrape::metrics_table;
@@ -31,7 +32,7 @@ fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) ->
     let mut lags: Vec<f64> = measured.filter_map(|r| r.send_lag_ns).map(|lag| lag as f64).collect();
     lags.sort_by(f64::total_cmp);
     let replays = requests.iter().filter(|r| r.superseded).count();
-    Table::new(vec![
+    let mut columns = vec![
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
         int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")
@@ -57,5 +58,13 @@ fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) ->
             .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
         int("connections", Some(cell.connections as i64), "connections opened"),
         int("replays", Some(replays as i64), "requests replayed on a fresh connection"),
-    ])
+        Column::float("send_lag_p50", [crate::summary::quantile(&lags, 0.5).map(|ns| ns / 1e6)])
+            .unit("ms")
+            .describe("median of `send_lag_ns` of measured requests"),
+        Column::float("send_lag_max", [lags.last().map(|ns| ns / 1e6)])
+            .unit("ms")
+            .describe("largest `send_lag_ns` of measured requests"),
+    ];
+    columns.extend(ClientHealth::columns(cell.health.as_ref()));
+    Table::new(columns)
 }

@@ -17,6 +17,8 @@
 //! whoever runs the experiment ends with an error if that is not 0. Downstream, `analyze` takes
 //! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
 
+#[cfg(test)]
+mod client_tests;
 mod finding;
 mod gate;
 mod gates;

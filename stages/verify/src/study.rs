@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use artifacts::{Scalar, Store};
-use pipeline::{CellStatus, Control, Failure, Input, InputCell};
+use pipeline::{CellStatus, Control, Failure, Input, InputCell, Json};
 use rows::CellRows;
 
 /// One planned cell of a load stage.
@@ -25,6 +25,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) name: &'a str,
     pub(crate) axes: Vec<String>,
     pub(crate) cells: Vec<Cell<'a>>,
+    /// What a calibration of the load generator covers, if one is among the inputs.
+    pub(crate) instrument: Option<Json>,
 }
 
 /// Reads every load stage among the inputs.
@@ -37,6 +39,7 @@ pub(crate) fn stages<'a>(
     control: &Control,
 ) -> Result<Vec<Stage<'a>>, Failure> {
     let mut stages = Vec::new();
+    let instrument = instrument(inputs, store)?;
     for input in inputs.iter().filter(|i| i.kind == "load") {
         let mut cells = Vec::with_capacity(input.cells.len());
         for (done, cell) in input.cells.iter().enumerate() {
@@ -49,13 +52,25 @@ pub(crate) fn stages<'a>(
         let values = |c: &Cell<'_>| c.input.coordinates.0.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
         cells.sort_by(|a, b| rows::compare_all(&values(a), &values(b)));
         let axes = cells.first().map(|c| c.input.coordinates.0.iter().map(|(n, _)| n.clone()).collect());
-        stages.push(Stage { name: &input.stage, axes: axes.unwrap_or_default(), cells });
+        let instrument = instrument.clone();
+        stages.push(Stage { name: &input.stage, axes: axes.unwrap_or_default(), cells, instrument });
     }
     if stages.is_empty() {
         return Err(Failure::failed("there is no load stage among `needs`")
             .hint("a verify stage needs the load stages whose rows it counts"));
     }
     Ok(stages)
+}
+
+/// Reads the document `instrument` of the first ok calibration among the inputs.
+fn instrument(inputs: &[Input], store: &Store) -> Result<Option<Json>, Failure> {
+    let cells = inputs.iter().filter(|i| i.kind == "calibrate").flat_map(|i| &i.cells);
+    let Some(artifact) = cells.filter_map(|c| c.outputs.get("instrument")).next() else { return Ok(None) };
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::failed(format!("`instrument` of the calibration cannot be read: {e}"))
+    };
+    let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| wrong(&e))
 }
 
 impl Stage<'_> {

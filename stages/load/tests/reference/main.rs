@@ -1,5 +1,6 @@
 //! The load generator against the reference server.
 
+mod calibration;
 mod common;
 mod faults;
 mod runs;

@@ -1,6 +1,8 @@
 //! The gates, one a file; adding one is a file and a line here.
 
+mod calibrated_range;
 mod census;
+mod client_health;
 mod client_lag;
 mod degenerate;
 mod delivered_length;
@@ -23,6 +25,8 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &token_accounting::TokenAccounting,
     &delivered_length::DeliveredLength,
     &client_lag::ClientLag,
+    &client_health::ClientHealth,
+    &calibrated_range::CalibratedRange,
     &same_prompts::SamePrompts,
     &repeats::Repeats,
     &identities::Identities,
