@@ -309,7 +309,8 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
             "which gate? — there are: census, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, client-lag, same-prompts, repeats, identities, sql",
+             delivered-length, client-lag, client-health, calibrated-range, same-prompts, repeats, identities, \
+             sql",
         ]
     );
 }

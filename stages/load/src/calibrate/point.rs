@@ -27,6 +27,8 @@ pub struct Measured {
     pub lost: u64,
     /// Errors by metric, in the order of the documentation.
     pub errors: Vec<(&'static str, Errors)>,
+    /// From the run's start to its first request, ms: connections are opened in between.
+    pub first_sent_ms: Option<f64>,
     /// CPU time of the measuring thread for each chunk, µs.
     pub cpu_per_chunk_us: Option<f64>,
     /// Share of the chunks stamped late by at most the run's own stated bound.
@@ -144,6 +146,7 @@ fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
         point,
         joined,
         lost,
+        first_sent_ms: result.requests.iter().filter_map(|r| r.sent_ns).min().map(|ns| ns as f64 / 1e6),
         cpu_per_chunk_us: result.cell.client_cpu_ns.and_then(per_chunk),
         bound_covers: (!late.is_empty()).then(|| covered as f64 / late.len() as f64),
         errors: pairs.errors(),

@@ -22,7 +22,7 @@
 //!
 //! # How late a stamp may be
 //!
-//! The thread watches itself ([`health`](self::health)): a probe timer tells how late it notices
+//! The thread watches itself (`health`): a probe timer tells how late it notices
 //! what the kernel has for it, each read notes how long the thread was awake before it, each
 //! write how long it took. The table `cell` states from these what the error of a stamp is at
 //! most, and whether the client was the bottleneck. The cost is a timer every 5 ms and, for each
