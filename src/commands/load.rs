@@ -98,7 +98,7 @@ fn spec(arguments: &LoadArgs) -> Result<LoadSpec, Stop> {
     let parameters = experiment.stages.first().and_then(|stage| stage.parameter_sets.first()).cloned();
     let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
         .map_err(|e| Stop::usage(format!("settings: {e}")))?;
-    if let (Some((from, to)), WorkloadChoice::Inline(workload)) =
+    if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
         (arguments.output_tokens, &mut settings.workload)
     {
         workload.output.tokens =

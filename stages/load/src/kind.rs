@@ -9,6 +9,7 @@ use pipeline::stage::{
 use crate::api::Api;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::import;
 use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
@@ -40,22 +41,30 @@ impl StageKind for Load {
     }
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let given = settings;
         let mut settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
+        if let Some(import) = settings.import {
+            return import::canonical(import, given);
+        }
         let mut problems = Vec::new();
-        if let Some((keys, message)) = settings.arrival.problem() {
+        let Some(arrival) = &mut settings.arrival else { return Err(vec![missing("arrival")]) };
+        let Some(workload) = &settings.workload else { return Err(vec![missing("workload")]) };
+        let workload = find_workload(workload, library);
+        if let Some((keys, message)) = arrival.problem() {
             problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
         }
-        let recorded = pin_trace(&mut settings.arrival).unwrap_or_else(|message| {
+        let recorded = pin_trace(arrival).unwrap_or_else(|message| {
             problems.push(Problem::at(&["arrival", "trace", "file"], message));
             None
         });
         if settings.requests_per_client.is_none() {
             settings.requests = settings.requests.or(recorded);
         }
-        count_requests(&mut settings, &mut problems);
-        match find_workload(&settings.workload, library) {
-            Ok(workload) => settings.workload = WorkloadChoice::Inline(Box::new(workload)),
+        let each = settings.requests_per_client.take();
+        count_requests(arrival, &mut settings.requests, each, &mut problems);
+        match workload {
+            Ok(workload) => settings.workload = Some(WorkloadChoice::Inline(Box::new(workload))),
             Err(more) => problems.extend(more),
         }
         if problems.is_empty() {
@@ -68,6 +77,9 @@ impl StageKind for Load {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        if let Some(import) = &settings.import {
+            return import::run(import, job);
+        }
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
         let target = target(job, &settings)?;
         let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
@@ -76,24 +88,34 @@ impl StageKind for Load {
     }
 }
 
+/// The schema asks for these; a binary that calls [`Load`] itself may still leave them out.
+fn missing(key: &str) -> Problem {
+    Problem::at(&[], format!("missing key `{key}`")).hint(format!("add `{key}:`"))
+}
+
 /// Sets `requests` from whichever of the two counts is given.
-fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
-    match (settings.requests, settings.requests_per_client.take()) {
+fn count_requests(
+    arrival: &Arrival,
+    requests: &mut Option<u64>,
+    each: Option<u64>,
+    problems: &mut Vec<Problem>,
+) {
+    match (*requests, each) {
         (Some(0), None) | (None, Some(0)) => {
             problems.push(Problem::at(&["requests"], "at least one request must be measured"));
         }
         (Some(_), None) => {}
-        (None, Some(each)) => match settings.arrival.clients() {
-            Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
+        (None, Some(each)) => match arrival.clients() {
+            Some(clients) => *requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
                     &["requests-per-client"],
-                    format!("`{}` arrivals have no clients", settings.arrival.word()),
+                    format!("`{}` arrivals have no clients", arrival.word()),
                 )
                 .hint("say `requests` instead"),
             ),
         },
-        (None, None) if settings.arrival.room().is_some() => settings.requests = settings.arrival.room(),
+        (None, None) if arrival.room().is_some() => *requests = arrival.room(),
         (None, None) => problems
             .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
         (Some(_), Some(_)) => problems.push(
@@ -101,7 +123,7 @@ fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
                 .hint("keep one of the two"),
         ),
     }
-    if settings.requests.is_some_and(|n| n > u64::from(u32::MAX)) {
+    if requests.is_some_and(|n| n > u64::from(u32::MAX)) {
         problems.push(Problem::at(&["requests"], "more than 4,294,967,295 requests in one cell"));
     }
 }

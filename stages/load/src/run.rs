@@ -383,14 +383,17 @@ impl LoadSpec {
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
-        let WorkloadChoice::Inline(workload) = settings.workload else {
-            return Err(PromptError("the workload is still a name".to_owned()));
+        let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
+        else {
+            return Err(PromptError(
+                "workload or arrival is missing, or the workload still a name".to_owned(),
+            ));
         };
         let measured = settings.requests.unwrap_or_default() as usize;
         Ok(Self {
             prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
             workload: *workload,
-            arrival: settings.arrival,
+            arrival,
             delivery: settings.delivery,
             timeouts: settings.timeouts,
             heartbeat: settings.heartbeat,

@@ -33,6 +33,7 @@ fn cell_table(cell: &CellFacts, requests: &[RequestRow], prompt_set: &Digest) ->
     lags.sort_by(f64::total_cmp);
     let replays = requests.iter().filter(|r| r.superseded).count();
     let mut columns = vec![
+        text("source", "measured", "where the rows come from: `measured` on a server, or `imported`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
         int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")
