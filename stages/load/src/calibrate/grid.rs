@@ -95,7 +95,7 @@ impl Grid {
         };
         for &clients in &self.concurrency {
             for &gap in &self.gap {
-                let requests = (answers(gap) * f64::from(clients)).max(8.0).min(MOST) as u64;
+                let requests = (answers(gap) * f64::from(clients)).clamp(8.0, MOST) as u64;
                 points.push(Point { concurrency: Some(clients), rate: None, gap, requests });
             }
         }
