@@ -49,6 +49,8 @@ pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) measured: Measured,
     pub(crate) started: SystemTime,
+    /// The start on the kernel's monotonic clock, ns since boot.
+    pub(crate) started_monotonic_ns: i64,
     pub(crate) connections: u64,
     pub(crate) tables: Vec<TableFile>,
     pub(crate) observations: BTreeMap<String, Value>,
@@ -145,7 +147,16 @@ pub(crate) fn drive(
         ));
     }
     let connections = shared.connections.load(Ordering::Relaxed);
-    Ok(Driven { ending, measured, started: start.started, connections, tables, observations, warnings })
+    Ok(Driven {
+        ending,
+        measured,
+        started: start.started,
+        started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
+        connections,
+        tables,
+        observations,
+        warnings,
+    })
 }
 
 /// Returns a thread's result, or goes on with its panic.

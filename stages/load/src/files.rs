@@ -108,7 +108,7 @@ pub fn run_load_into(
     ordered
         .each(&mut |mut rows| {
             rows.chunks.sort_by_key(|chunk| chunk.at_ns);
-            tally.add(&rows.request);
+            tally.add(&rows.request, &rows.chunks);
             measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
             watch(&rows.request, &rows.chunks)?;
             requests.push(rows.request).map_err(io::Error::other)?;
@@ -117,7 +117,7 @@ pub fn run_load_into(
         .map_err(|e| broken(&e))?;
     let cell = facts(spec, target, &tally, &driven);
     let lags = lags.distribution().map_err(|e| broken(&e))?;
-    let of_cell = cell_table(&cell, tally.replays, lags.map(|lags| lags.p99), &prompt_set);
+    let of_cell = cell_table(&cell, tally.replays, lags.as_ref(), &prompt_set);
     let path = folder.join("cell.parquet");
     let bytes = of_cell.and_then(|table| table.to_parquet()).map_err(|e| broken(&e))?;
     std::fs::write(&path, bytes).map_err(|e| broken(&format!("{}: {e}", path.display())))?;

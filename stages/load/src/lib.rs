@@ -10,6 +10,8 @@
 mod api;
 mod api_key;
 mod arrival;
+pub mod calibrate;
+mod client_health;
 mod drive;
 mod files;
 mod get;
@@ -44,6 +46,8 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use calibrate::Calibrate;
+pub use client_health::{ClientHealth, ClientVerdict};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;

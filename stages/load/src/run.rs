@@ -11,6 +11,7 @@ use pipeline::stage::{CellStatus, Control};
 use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::client_health::ClientHealth;
 use crate::drive::{Company, Driven, Start, drive};
 use crate::get::Endpoint;
 use crate::prompts::{PromptError, PromptSet};
@@ -142,6 +143,10 @@ pub struct CellFacts {
     pub client_cpu_ns: Option<i64>,
     /// Connections opened.
     pub connections: u64,
+    /// The cell's start on the kernel's monotonic clock, ns since boot.
+    pub started_monotonic_ns: i64,
+    /// How the client fared; `None` where no client ran.
+    pub health: Option<ClientHealth>,
 }
 
 /// The run could not begin.
@@ -185,7 +190,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     })?;
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
-    let cell = facts(spec, target, &Tally::of(&requests), &driven);
+    let cell = facts(spec, target, &Tally::of(&requests, &chunks), &driven);
     let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
     let server_metrics = std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(LoadResult {
@@ -222,8 +227,10 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
         started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
         measured_from_ns: i64::try_from(driven.measured.measured_from_ns).ok(),
         window: tally.window(),
-        client_cpu_ns: i64::try_from(driven.measured.cpu_ns).ok(),
+        client_cpu_ns: i64::try_from(driven.measured.health.cpu_ns).ok(),
         connections: driven.connections,
+        started_monotonic_ns: driven.started_monotonic_ns,
+        health: Some(ClientHealth::of(&driven.measured.health, tally)),
     }
 }
 
@@ -255,7 +262,7 @@ impl LoadSpec {
 impl LoadResult {
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
-        Tally::of(&self.requests).statuses
+        Tally::of(&self.requests, &self.chunks).statuses
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::sample::Sample;
-use crate::summary::{Arrivals, Slo, Summary, e2e, ms, tpot, ttft};
+use crate::summary::{Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server};
 
 /// Takes the rows of a run and gives its [`Summary`], equal to that of
 /// [`summarize`](crate::summarize) but for the last bits of means.
@@ -26,6 +26,8 @@ pub struct Summarizer {
     icl: Sample,
     e2e_latency: Sample,
     send_lag: Sample,
+    ttft_beyond_server: Sample,
+    e2e_beyond_server: Sample,
     drawn: Gaps,
     sent: Gaps,
 }
@@ -48,6 +50,8 @@ impl Summarizer {
             icl: sample(),
             e2e_latency: sample(),
             send_lag: sample(),
+            ttft_beyond_server: sample(),
+            e2e_beyond_server: sample(),
             drawn: Gaps::default(),
             sent: Gaps::default(),
         }
@@ -82,6 +86,8 @@ impl Summarizer {
         put(&mut self.ttft_scheduled, ms(Some(row.scheduled_ns), row.first_token_ns))?;
         put(&mut self.tpot, tpot(row))?;
         put(&mut self.e2e_latency, e2e(row))?;
+        put(&mut self.ttft_beyond_server, ttft_beyond_server(row))?;
+        put(&mut self.e2e_beyond_server, e2e_beyond_server(row))?;
         chunks
             .windows(2)
             .try_for_each(|pair| put(&mut self.icl, ms(Some(pair[0].at_ns), Some(pair[1].at_ns))))
@@ -117,6 +123,8 @@ impl Summarizer {
             e2e_latency: self.e2e_latency.distribution()?,
             arrivals: arrivals.filter(|_| open),
             send_lag: self.send_lag.distribution()?,
+            ttft_beyond_server: self.ttft_beyond_server.distribution()?,
+            e2e_beyond_server: self.e2e_beyond_server.distribution()?,
             goodput: if bounded { rate(self.good as f64) } else { None },
             slo_pass_rate: (bounded && ok > 0.0).then(|| self.good as f64 / ok),
             statuses: self.statuses,

@@ -103,6 +103,11 @@ pub struct Summary {
     pub arrivals: Option<Arrivals>,
     /// Sent − scheduled, ms: the client's own delay.
     pub send_lag: Option<Distribution>,
+    /// TTFT − the server's own time for the prompt, ms: what lies between server and client,
+    /// with the server's queue. `None` unless the server tells its timings.
+    pub ttft_beyond_server: Option<Distribution>,
+    /// E2E latency − the server's own time for prompt and generation, ms; likewise.
+    pub e2e_beyond_server: Option<Distribution>,
     /// Requests a second that keep every bound; `None` without bounds.
     pub goodput: Option<f64>,
     /// Share of answered requests that keep every bound; `None` without bounds.
@@ -153,6 +158,16 @@ pub(crate) fn ttft(row: &RequestRow) -> Option<f64> {
 /// Returns a request's end-to-end latency, ms; `None` if no token came.
 pub(crate) fn e2e(row: &RequestRow) -> Option<f64> {
     ms(row.sent_ns, row.last_token_ns)
+}
+
+/// Returns what of a request's TTFT its server does not account for, ms; `None` if it tells nothing.
+pub(crate) fn ttft_beyond_server(row: &RequestRow) -> Option<f64> {
+    Some(ttft(row)? - row.server_prompt_ms?)
+}
+
+/// Returns what of a request's latency its server does not account for, ms; likewise.
+pub(crate) fn e2e_beyond_server(row: &RequestRow) -> Option<f64> {
+    Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 
 /// Returns a request's time per output token, ms: (last − first) over the tokens after the first
@@ -211,6 +226,8 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
         e2e_latency: over(&e2e),
         arrivals: if open { Arrivals::of(&counted) } else { None },
         send_lag: Distribution::of(counted.iter().filter_map(|r| Some(r.send_lag_ns? as f64 / MS)).collect()),
+        ttft_beyond_server: over(&ttft_beyond_server),
+        e2e_beyond_server: over(&e2e_beyond_server),
         goodput: if slo.any() { rate(good) } else { None },
         slo_pass_rate: (slo.any() && !ok.is_empty()).then(|| good / ok.len() as f64),
         statuses,
@@ -331,5 +348,16 @@ mod tests {
         assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
         let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
         assert!(summarize(&one_by_one, &[], &Slo::default()).arrivals.is_none());
+    }
+
+    #[test]
+    fn the_servers_own_account_is_taken_off_where_it_is_told() {
+        let mut told = row(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
+        let untold = row(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        let all = summarize(&[told, untold.clone()], &[], &Slo::default());
+        let (ttft, e2e) = (all.ttft_beyond_server.unwrap(), all.e2e_beyond_server.unwrap());
+        assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
+        assert_eq!(summarize(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
     }
 }

@@ -2,10 +2,11 @@
 
 use artifacts::{Column, Digest, Table, TableError};
 
+use crate::client_health::ClientHealth;
 use crate::rows::{Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{CellFacts, LoadResult, LoadSpec};
 use crate::scrape::metrics_table;
-use crate::summary::quantile;
+use crate::summary::Distribution;
 use crate::tally::Tally;
 
 /// Returns the tables of a run under their names: `requests`, `chunks`, `cell`,
@@ -23,8 +24,8 @@ pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str,
             "cell",
             cell_table(
                 &result.cell,
-                Tally::of(&result.requests).replays,
-                lag_p99(&result.requests),
+                Tally::of(&result.requests, &result.chunks).replays,
+                lags(&result.requests).as_ref(),
                 &digest,
             )?,
         ),
@@ -33,11 +34,9 @@ pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str,
     ])
 }
 
-/// Returns the 99th percentile of the send lag of measured requests, ms.
-fn lag_p99(requests: &[RequestRow]) -> Option<f64> {
-    let mut lags: Vec<f64> = requests.iter().filter_map(measured_lag).collect();
-    lags.sort_by(f64::total_cmp);
-    quantile(&lags, 0.99)
+/// Returns the send lags of measured requests, ms.
+fn lags(requests: &[RequestRow]) -> Option<Distribution> {
+    Distribution::of(requests.iter().filter_map(measured_lag).collect())
 }
 
 /// Returns the send lag of a request that is measured and not superseded, ms.
@@ -50,12 +49,12 @@ pub(crate) fn measured_lag(row: &RequestRow) -> Option<f64> {
 pub(crate) fn cell_table(
     cell: &CellFacts,
     replays: u64,
-    send_lag_p99_ms: Option<f64>,
+    send_lag_ms: Option<&Distribution>,
     prompt_set: &Digest,
 ) -> Result<Table, TableError> {
     let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
     let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
-    Table::new(vec![
+    let mut columns = vec![
         text("source", cell.source.word(), "where the rows come from: `measured`, `imported` or `simulated`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
@@ -77,10 +76,18 @@ pub(crate) fn cell_table(
         int("window_to_ns", cell.window.map(|w| w.1), "last `done_ns` of measured requests").unit("ns"),
         int("client_cpu_ns", cell.client_cpu_ns, "CPU time of the measuring thread in the measured phase")
             .unit("ns"),
-        Column::float("send_lag_p99", [send_lag_p99_ms])
+        Column::float("send_lag_p99", [send_lag_ms.map(|lag| lag.p99)])
             .unit("ms")
             .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
         int("connections", Some(cell.connections as i64), "connections opened"),
         int("replays", Some(replays as i64), "requests replayed on a fresh connection"),
-    ])
+        Column::float("send_lag_p50", [send_lag_ms.map(|lag| lag.p50)])
+            .unit("ms")
+            .describe("median of `send_lag_ns` of measured requests"),
+        Column::float("send_lag_max", [send_lag_ms.map(|lag| lag.max)])
+            .unit("ms")
+            .describe("largest `send_lag_ns` of measured requests"),
+    ];
+    columns.extend(ClientHealth::columns(cell.health.as_ref()));
+    Table::new(columns)
 }

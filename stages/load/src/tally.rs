@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rows::{Phase, RequestRow, RequestStatus};
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,18 +19,29 @@ pub struct Tally {
     pub replays: u64,
     /// The most requests in flight at once, measured ones.
     pub peak_in_flight: Option<i64>,
+    /// Chunks of measured requests.
+    pub chunks: u64,
+    /// Socket reads that completed at least one of them.
+    pub chunk_reads: u64,
 }
 
 impl Tally {
-    /// Returns the counts of rows.
-    pub fn of(rows: &[RequestRow]) -> Self {
+    /// Returns the counts of rows; both are sorted by request and attempt.
+    pub fn of(rows: &[RequestRow], chunks: &[ChunkRow]) -> Self {
         let mut tally = Self::default();
-        rows.iter().for_each(|row| tally.add(row));
+        let mut rest = chunks;
+        for row in rows {
+            let at = (row.request_id, row.attempt);
+            let skipped = rest.partition_point(|c| (c.request_id, c.attempt) < at);
+            let until = rest.partition_point(|c| (c.request_id, c.attempt) <= at);
+            tally.add(row, &rest[skipped..until]);
+            rest = &rest[until..];
+        }
         tally
     }
 
-    /// Counts a row; rows come in the order of requests.
-    pub(crate) fn add(&mut self, row: &RequestRow) {
+    /// Counts a row with its chunks, sorted by time; rows come in the order of requests.
+    pub(crate) fn add(&mut self, row: &RequestRow, chunks: &[ChunkRow]) {
         if self.first_error.is_none() {
             self.first_error.clone_from(&row.error);
         }
@@ -41,6 +52,13 @@ impl Tally {
         let (from, to) = &mut self.window;
         *from = from.iter().copied().chain(row.sent_ns).min();
         *to = (*to).max(Some(row.done_ns));
+        self.chunks += chunks.len() as u64;
+        let mut last = None;
+        // Chunks of one read stand together.
+        for chunk in chunks {
+            self.chunk_reads += u64::from(last != Some(chunk.read));
+            last = Some(chunk.read);
+        }
         if row.superseded {
             return;
         }

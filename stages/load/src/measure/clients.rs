@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::clock::Timer;
 use super::exchange::{Attempt, Connection, End, Limits, Shared, Stop, exchange};
+use super::health::{self, Health, KernelCounts};
 
 /// A request ready to be sent.
 #[derive(Clone)]
@@ -42,12 +43,12 @@ pub(crate) struct Plan {
 }
 
 /// What the measuring thread says of itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Measured {
     /// When the measured phase began.
     pub(crate) measured_from_ns: u64,
-    /// CPU time of the measuring thread over the measured phase.
-    pub(crate) cpu_ns: u64,
+    /// How the thread fared over the measured phase.
+    pub(crate) health: Health,
 }
 
 /// After so many refused connections in a row the server is taken to be gone.
@@ -66,21 +67,31 @@ struct Loop {
 /// # Errors
 /// If the runtime or the timer cannot be made.
 pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: Sender<Attempt>) -> io::Result<Measured> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().on_thread_unpark(health::woke).build()?;
     runtime.block_on(async move {
         let timer = Timer::new()?;
         let run = Arc::new(Loop { shared, plan, idle: Mutex::default(), next: AtomicUsize::new(0), out });
         run.connect_ahead().await;
         run.closed_loop(0..run.plan.warmup, run.plan.clients.unwrap_or(1), 0).await;
         let measured_from_ns = run.shared.epoch.now();
-        let cpu_before = thread_cpu_ns();
+        health::begin(run.shared.epoch, measured_from_ns);
+        let (cpu_before, kernel_before) = (thread_cpu_ns(), KernelCounts::now());
+        // A task like those of the connections: it waits its turn as they do.
+        let probe = tokio::spawn(health::probe(run.shared.epoch, Timer::new()?));
         let measured = run.plan.warmup..run.plan.requests.len();
         if let Some(offsets) = &run.plan.offsets {
             run.open_loop(measured, offsets, measured_from_ns, &timer).await?;
         } else {
             run.closed_loop(measured, run.plan.clients.unwrap_or(1), run.plan.think_ns).await;
         }
-        Ok(Measured { measured_from_ns, cpu_ns: thread_cpu_ns().saturating_sub(cpu_before) })
+        let cpu_ns = thread_cpu_ns().saturating_sub(cpu_before);
+        probe.abort();
+        if let Ok(ended) = probe.await {
+            ended?;
+        }
+        let health = health::end(measured_from_ns, run.shared.epoch.now(), cpu_ns, kernel_before);
+        Ok(Measured { measured_from_ns, health })
     })
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::Epoch;
+use super::{Epoch, health};
 use crate::wire::{self, Framing};
 
 /// The longest response body kept.
@@ -259,6 +259,10 @@ async fn send(
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
         Err(e) => return Err(End::Reset(e.to_string())),
     };
+    health::note_write(shared.epoch.now() - sent);
+    if written == request.len() {
+        return Ok(());
+    }
     let watch = Watch { sent, last: sent, body: false };
     let rest = stream.write_all(&request[written..]);
     tokio::pin!(rest);
@@ -312,6 +316,7 @@ async fn receive(
             Ok(_) => {}
             Err(e) => return End::Reset(e.to_string()),
         }
+        health::note_read(at_ns);
         let end = attempt.bytes.len();
         attempt.reads.push(Read { at_ns, end });
         watch.last = at_ns;

@@ -113,6 +113,8 @@ pub(crate) fn simulate(
         window: from.zip(to),
         client_cpu_ns: None,
         connections: 0,
+        started_monotonic_ns: 0,
+        health: None,
     };
     Ok(LoadResult {
         ending: if over == Over::Hung { Ending::Hung } else { Ending::Complete },

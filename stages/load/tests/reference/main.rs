@@ -1,6 +1,7 @@
 //! The load generator against the reference server.
 
 mod beside;
+mod calibration;
 mod common;
 mod faults;
 mod runs;
