@@ -144,10 +144,13 @@ impl Server {
         let warmup = arrival.clients().map_or(1, |c| (c as usize).min(requests));
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(20) }),
+            prompts: Source::Words(Words { length: Count::Fixed(20).into() }),
             system: None,
             output: Output { tokens: Count::Fixed(tokens), mode: OutputMode::Exact },
             sampling: Sampling::default(),
+            sessions: None,
+            structured: None,
+            tokenizer: None,
             extra: Default::default(),
         };
         let origin = Origin { seed: 1, replicate: Coordinates::default() };

@@ -9,14 +9,13 @@ use pipeline::stage::{
 use crate::api::Api;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
-use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
 use crate::settings::{Settings, WorkloadChoice};
 use crate::tables::tables;
 use crate::trace::read_trace;
-use crate::workload::{Source, Workload};
+use crate::workload::{Tokenizer, Workload, pin};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +27,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -50,12 +49,14 @@ impl StageKind for Load {
             problems.push(Problem::at(&["arrival", "trace", "file"], message));
             None
         });
-        if settings.requests_per_client.is_none() {
-            settings.requests = settings.requests.or(recorded);
-        }
-        count_requests(&mut settings, &mut problems);
-        match find_workload(&settings.workload, library) {
-            Ok(workload) => settings.workload = WorkloadChoice::Inline(Box::new(workload)),
+        let found = find_workload(&settings.workload, library);
+        let in_sessions = found.as_ref().is_ok_and(|workload| workload.sessions.is_some());
+        count_requests(&mut settings, recorded, in_sessions, &mut problems);
+        match found {
+            Ok(workload) => {
+                problems.extend(no_tokens_there(&workload, settings.api));
+                settings.workload = WorkloadChoice::Inline(Box::new(workload));
+            }
             Err(more) => problems.extend(more),
         }
         if problems.is_empty() {
@@ -70,20 +71,39 @@ impl StageKind for Load {
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
         let target = target(job, &settings)?;
-        let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
+        let spec =
+            LoadSpec::for_target(settings, origin, &target).map_err(|e| Failure::failed(e.to_string()))?;
         let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
         finish(&spec, &target, result)
     }
 }
 
-/// Sets `requests` from whichever of the two counts is given.
-fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
-    match (settings.requests, settings.requests_per_client.take()) {
-        (Some(0), None) | (None, Some(0)) => {
-            problems.push(Problem::at(&["requests"], "at least one request must be measured"));
+/// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
+/// arrivals holds.
+fn count_requests(
+    settings: &mut Settings,
+    recorded: Option<u64>,
+    in_sessions: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let each = settings.requests_per_client.take();
+    let counts =
+        [("requests", settings.requests), ("requests-per-client", each), ("sessions", settings.sessions)];
+    let given: Vec<(&str, u64)> = counts.into_iter().filter_map(|(key, n)| Some((key, n?))).collect();
+    // What an arrival process has room for are arrivals: of sessions, if there are any.
+    let room = recorded.or_else(|| settings.arrival.room());
+    match (given.as_slice(), room) {
+        ([], Some(room)) if in_sessions => settings.sessions = Some(room),
+        ([], Some(room)) => settings.requests = Some(room),
+        ([], None) => problems
+            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
+        ([(key, 0)], _) => {
+            let what = if *key == "sessions" { "session" } else { "request" };
+            problems.push(Problem::at(&[key], format!("at least one {what} must be measured")));
         }
-        (Some(_), None) => {}
-        (None, Some(each)) => match settings.arrival.clients() {
+        ([("sessions", _)], _) if !in_sessions => problems
+            .push(Problem::at(&["sessions"], "the workload has no sessions").hint("say `requests` instead")),
+        ([("requests-per-client", each)], _) => match settings.arrival.clients() {
             Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
@@ -93,17 +113,26 @@ fn count_requests(settings: &mut Settings, problems: &mut Vec<Problem>) {
                 .hint("say `requests` instead"),
             ),
         },
-        (None, None) if settings.arrival.room().is_some() => settings.requests = settings.arrival.room(),
-        (None, None) => problems
-            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
-        (Some(_), Some(_)) => problems.push(
-            Problem::at(&["requests-per-client"], "`requests` and `requests-per-client` both count requests")
+        ([_], _) => {}
+        ([(first, _), (second, _), ..], _) => problems.push(
+            Problem::at(&[second], format!("`{first}` and `{second}` both count requests"))
                 .hint("keep one of the two"),
         ),
     }
-    if settings.requests.is_some_and(|n| n > u64::from(u32::MAX)) {
-        problems.push(Problem::at(&["requests"], "more than 4,294,967,295 requests in one cell"));
+    for (key, count) in [("requests", settings.requests), ("sessions", settings.sessions)] {
+        if count.is_some_and(|n| n > u64::from(u32::MAX)) {
+            problems.push(Problem::at(&[key], format!("more than 4,294,967,295 {key} in one cell")));
+        }
     }
+}
+
+/// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
+fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
+    let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;
+    matches!(workload.tokenizer, Some(Tokenizer::Server(_))).then(|| {
+        Problem::at(&["workload"], format!("a server that speaks {} does not count tokens", api.word()))
+            .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
+    })
 }
 
 fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workload, Vec<Problem>> {
@@ -136,32 +165,22 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         })
         .collect();
     workload.description = None;
-    if let Err(e) = pin_packs(&mut workload.prompts) {
+    if let Err(e) = pin(&mut workload) {
         problems.push(Problem::at(&["workload"], e));
     }
-    if problems.is_empty() { Ok(workload) } else { Err(problems) }
-}
-
-/// Puts the digest of each pack's file beside its name: the content decides, not the name.
-fn pin_packs(source: &mut Source) -> Result<(), String> {
-    match source {
-        Source::Pack(pack) => {
-            if let Some(file) = &pack.file {
-                let found = pack_digest(file).map_err(|e| e.to_string())?;
-                if pack.digest.as_ref().is_some_and(|digest| *digest != found) {
-                    return Err(format!("prompt pack {file} has the digest {found}, not the one declared"));
-                }
-                pack.digest = Some(found);
-            }
-            Ok(())
-        }
-        Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
-        Source::Trace(trace) => {
-            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
-            Ok(())
-        }
-        Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    if let WorkloadChoice::Name(name) = choice {
+        let content = serde_json::to_value(&workload).expect("a workload always serializes");
+        if let Some(other) = library.claim("workloads", name, &content) {
+            let message =
+                format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+            let hint = "use one name for both, or change what one of them asks for".to_owned();
+            return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
+        }
+    }
+    Ok(workload)
 }
 
 /// Puts the digest of a trace beside its name; returns how many requests it holds.

@@ -23,8 +23,10 @@ mod scrape;
 mod settings;
 mod span;
 mod sse;
+mod structured;
 mod summary;
 mod tables;
+mod talks;
 mod trace;
 mod wire;
 mod workload;
@@ -34,7 +36,7 @@ pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
-pub use prompts::{Prompt, PromptError, PromptSet};
+pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
@@ -45,7 +47,9 @@ pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
+    Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
+    ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn, ThinkRange, Tokenizer,
+    TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words, Workload,
 };
 
 /// Returns the workload definitions shipped with the binary.

@@ -11,19 +11,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pipeline::stage::{CellStatus, Control};
 
-use crate::api::{Api, Delivery};
+use crate::api::{Api, Delivery, Exchange};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::interpret::interpret;
-use crate::measure::{Attempt, Limits, Measured, Plan, Planned, Shared, Stop, measure};
-use crate::prompts::{PromptError, PromptSet};
+use crate::measure::{Ended, Limits, Measured, Plan, Planned, Shared, Stop, measure};
+use crate::prompts::{Amount, Counter, Prompt, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::scrape::{MetricRow, Scraper};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
+use crate::structured::Validator;
+use crate::talks::Talks;
 use crate::wire::{self, Address};
-use crate::workload::{OutputMode, Workload};
+use crate::workload::{OutputMode, Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -149,7 +151,12 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     let addresses = resolve(&address)?;
     let prompts: Vec<&crate::prompts::Prompt> =
         spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
-    let plan = Arc::new(plan(spec, target, &address, addresses.clone(), &prompts)?);
+    let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
+        Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
+        None => None,
+    };
+    let renderer = Renderer { spec, target, address: address.clone() };
+    let plan = Arc::new(plan(spec, target, &renderer, addresses.clone(), &prompts)?);
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
     let shared = Arc::new(Shared::start());
     let started = SystemTime::now();
@@ -179,11 +186,22 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     let total = spec.prompts.measured.len() as u64;
     let mut done = 0;
     let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
-    let mut take_apart = |mut attempt: Attempt| {
+    let mut talks = Talks::default();
+    let mut take_apart = |ended: Ended| {
+        let Ended { mut attempt, next } = ended;
         if let Some(key) = &target.api_key {
             key.mask_bytes(&mut attempt.bytes);
         }
-        let (row, more) = interpret(&attempt, prompts[attempt.request], target.api, spec.delivery);
+        let prompt = prompts[attempt.request];
+        let (row, more, answer) = interpret(&attempt, prompt, target.api, spec.delivery, schema.as_ref());
+        if let Some(asked) = next {
+            let history = talks.after(prompt, row.status, answer);
+            let bytes = history.map(|history| renderer.render(prompts[attempt.request + 1], history));
+            // The measuring thread may have been stopped in the meantime.
+            let _nobody_waits = asked.send(bytes);
+        } else if prompt.session.is_some() && !row.superseded {
+            talks.end(prompt);
+        }
         requests.push(row);
         chunks.extend(more);
     };
@@ -200,13 +218,19 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
             .map(|scraper| scope.spawn(move || scraper.watch(&scraping_stops)));
         loop {
             match receiver.recv_timeout(Duration::from_millis(50)) {
-                Ok(attempt) => {
+                Ok(ended) => {
+                    let attempt = &ended.attempt;
                     if prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
                         done += 1;
                         control.progress(done, Some(total), "requests");
                     }
                     waiting_bytes += attempt.bytes.capacity();
-                    waiting.push(attempt);
+                    if prompts[attempt.request].session.is_some() {
+                        // The next turn needs this answer.
+                        take_apart(ended);
+                        continue;
+                    }
+                    waiting.push(ended);
                     if waiting_bytes > WAITING_BYTES {
                         waiting_bytes = 0;
                         waiting.drain(..).for_each(&mut take_apart);
@@ -282,30 +306,50 @@ const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// Connections opened ahead at most.
 const CONNECT_AHEAD: usize = 4096;
 
+/// Renders requests to bytes.
+struct Renderer<'a> {
+    spec: &'a LoadSpec,
+    target: &'a Target,
+    address: Address,
+}
+
+impl Renderer<'_> {
+    fn render(&self, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
+        let (spec, target) = (self.spec, self.target);
+        let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
+        let headers: Vec<_> =
+            target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
+        let body = target.api.body(&target.model, &spec.workload, prompt, history, spec.delivery);
+        let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
+        wire::post(&self.address, path, &headers, &body)
+    }
+}
+
 fn plan(
     spec: &LoadSpec,
     target: &Target,
-    address: &Address,
+    renderer: &Renderer<'_>,
     addresses: Vec<SocketAddr>,
-    prompts: &[&crate::prompts::Prompt],
+    prompts: &[&Prompt],
 ) -> Result<Plan, LoadError> {
-    let measured = spec.prompts.measured.len();
+    let warmup = spec.prompts.warmup.len();
+    let sessions = spec
+        .prompts
+        .sessions()
+        .map(|sessions| sessions.into_iter().map(|s| warmup + s.start..warmup + s.end).collect::<Vec<_>>());
+    // What arrives: sessions, or requests.
+    let measured = sessions.as_ref().map_or(spec.prompts.measured.len(), Vec::len);
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets = spec
         .arrival
         .offsets(measured, &spec.origin.stream("load arrivals v1", &content))
         .map_err(LoadError)?;
-    let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
-    let headers: Vec<_> =
-        target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
-    let requests = prompts
-        .iter()
-        .map(|prompt| {
-            let body = target.api.body(&target.model, &spec.workload, prompt, spec.delivery);
-            let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-            Planned { bytes: wire::post(address, path, &headers, &body) }
-        })
-        .collect();
+    let render = |prompt: &&Prompt| {
+        let later = prompt.turn.is_some_and(|turn| turn > 1);
+        let bytes = if later { Vec::new() } else { renderer.render(prompt, &[]) };
+        Planned { bytes, think_ns: prompt.think_ns }
+    };
+    let requests = prompts.iter().map(render).collect();
     if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
         return Err(LoadError(format!("header {name}: a header holds no line breaks")));
     }
@@ -320,7 +364,8 @@ fn plan(
     Ok(Plan {
         addresses,
         requests,
-        warmup: spec.prompts.warmup.len(),
+        warmup,
+        sessions,
         clients: spec.arrival.clients(),
         think_ns: spec.arrival.think_time().nanoseconds(),
         offsets,
@@ -373,12 +418,43 @@ impl LoadSpec {
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
+        Self::counted(settings, origin, None)
+    }
+
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    ///
+    /// # Errors
+    /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
+    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+        let tokenizer = match &settings.workload {
+            WorkloadChoice::Inline(workload) => workload.tokenizer.clone(),
+            WorkloadChoice::Name(_) => None,
+        };
+        let Some(Tokenizer::Server(declared)) = tokenizer else {
+            return Self::counted(settings, origin, None);
+        };
+        let address = Address::parse(&target.base_url).map_err(PromptError)?;
+        let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
+        let expected = declared.server.fingerprint.as_deref();
+        let server =
+            ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
+        Self::counted(settings, origin, Some(&server))
+    }
+
+    fn counted(
+        settings: Settings,
+        origin: Origin,
+        server: Option<&dyn Counter>,
+    ) -> Result<Self, PromptError> {
         let WorkloadChoice::Inline(workload) = settings.workload else {
             return Err(PromptError("the workload is still a name".to_owned()));
         };
-        let measured = settings.requests.unwrap_or_default() as usize;
+        let amount = match settings.sessions {
+            Some(sessions) => Amount::Sessions(sessions as usize),
+            None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
+        };
         Ok(Self {
-            prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
+            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
             workload: *workload,
             arrival: settings.arrival,
             delivery: settings.delivery,
