@@ -143,6 +143,16 @@ mod tests {
         }
     }
 
+    /// Sessions of so many turns each.
+    fn sessions(turns: &[usize]) -> RefCell<Vec<Range<usize>>> {
+        let mut from = 0;
+        let range = |n: &usize| {
+            from += n;
+            from - n..from
+        };
+        RefCell::new(turns.iter().map(range).collect())
+    }
+
     fn run(future: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future);
     }
@@ -150,7 +160,7 @@ mod tests {
     #[test]
     fn a_turn_is_due_when_the_one_before_is_answered_and_thought_over() {
         let world = Fake {
-            sessions: RefCell::new(vec![0..3]),
+            sessions: sessions(&[3]),
             think_ns: vec![0, 40, 7],
             service_ns: vec![100, 10, 1],
             ..Fake::default()
@@ -162,7 +172,7 @@ mod tests {
     #[test]
     fn a_client_of_a_closed_loop_thinks_between_requests() {
         let world = Fake {
-            sessions: RefCell::new(vec![0..1, 1..2, 2..3]),
+            sessions: sessions(&[1, 1, 1]),
             think_ns: vec![0; 3],
             service_ns: vec![100, 30, 5],
             ..Fake::default()
@@ -174,7 +184,7 @@ mod tests {
     #[test]
     fn the_turns_after_one_that_was_not_answered_are_given_up() {
         let world = Fake {
-            sessions: RefCell::new(vec![0..4, 4..5]),
+            sessions: sessions(&[4, 1]),
             think_ns: vec![0, 5, 5, 5, 0],
             service_ns: vec![10; 5],
             fails: Some(1),
@@ -188,7 +198,7 @@ mod tests {
     #[test]
     fn a_session_that_is_stopped_sends_no_further_turn() {
         let world = Fake {
-            sessions: RefCell::new(vec![0..3, 3..4]),
+            sessions: sessions(&[3, 1]),
             think_ns: vec![0, 5, 5, 0],
             service_ns: vec![10; 4],
             stop_after: Some(2),
@@ -207,7 +217,7 @@ mod tests {
             let mut think_ns: Vec<u64> = turns.iter().map(|(think, _)| *think).collect();
             think_ns[0] = 0;
             let service_ns: Vec<u64> = turns.iter().map(|(_, service)| *service).collect();
-            let sessions = RefCell::new(vec![0..turns.len()]);
+            let sessions = sessions(&[turns.len()]);
             let world = Fake { sessions, think_ns, service_ns, now_ns: Cell::new(start), ..Fake::default() };
             run(client(&world, 0, start, 0));
             let mut done = start;

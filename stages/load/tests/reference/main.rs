@@ -1,6 +1,12 @@
 //! The load generator against the reference server.
 
+mod canned;
 mod common;
 mod faults;
 mod runs;
+mod sessions;
 mod stage;
+mod structured;
+mod studies;
+mod tokens;
+mod wire;
