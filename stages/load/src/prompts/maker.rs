@@ -13,6 +13,7 @@ use crate::trace::{Recorded, read_trace};
 use crate::workload::{Count, Length, Output, Part, Source, Unit, WhenShort};
 
 /// What is known of a prompt before its text is made.
+#[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub(super) phase: Phase,
     pub(super) index: u64,

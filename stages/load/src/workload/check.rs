@@ -160,12 +160,13 @@ impl Check {
             None => {}
             Some(Turns::Fixed(n)) => self.turns(*n, *n, &route("turns")),
             Some(Turns::Range(Range { from, to })) => self.turns(*from, *to, &route("turns")),
-            Some(Turns::Drawn(TurnsDrawn::Geometric(mean))) => {
-                if !(1.0..=f64::from(MAX_TURNS)).contains(mean) {
-                    let message = format!("a mean of turns must be from 1 to {MAX_TURNS}, got {mean}");
-                    self.say(&route("turns"), message);
-                }
+            Some(Turns::Drawn(TurnsDrawn::Geometric(mean)))
+                if !(1.0..=f64::from(MAX_TURNS)).contains(mean) =>
+            {
+                let message = format!("a mean of turns must be from 1 to {MAX_TURNS}, got {mean}");
+                self.say(&route("turns"), message);
             }
+            Some(Turns::Drawn(TurnsDrawn::Geometric(_))) => {}
         }
         match &sessions.think_time {
             Think::Range(range) if range.from > range.to => {
