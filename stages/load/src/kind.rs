@@ -50,7 +50,8 @@ impl StageKind for Load {
             None
         });
         let found = find_workload(&settings.workload, library);
-        let in_sessions = found.as_ref().is_ok_and(|workload| workload.sessions.is_some());
+        // Of a workload that is wrong itself nothing more is said.
+        let in_sessions = found.as_ref().map_or(true, |workload| workload.sessions.is_some());
         count_requests(&mut settings, recorded, in_sessions, &mut problems);
         match found {
             Ok(workload) => {
