@@ -160,6 +160,34 @@ Examples:
     #[command(after_long_help = "Examples:
   benchtrail audit reports/quickstart/report.md")]
     Audit(AuditArgs),
+    /// Write a finished study as a directory that others can check and reproduce.
+    #[command(after_long_help = "Examples:
+  benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace'
+  benchtrail publish experiments/quickstart.yaml --author 'A. Lovelace' --author 'C. Babbage' --archive
+  benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace' --key study.key --license CC0-1.0
+  benchtrail publish experiments/quickstart.yaml --smoke --author 'Ada Lovelace' --out /tmp/smoke-bundle
+
+Secrets and user names are searched for in everything that would become public; a finding refuses
+the whole. What is meant to be public passes with `--allow RULE`. What a bundle holds:
+docs/publish.md.")]
+    Publish(PublishArgs),
+    /// Check a published bundle: every byte, the signature, the lock, every number of its reports.
+    #[command(after_long_help = "Examples:
+  benchtrail verify published/quickstart
+  benchtrail verify quickstart.tar.zst --key study.pub")]
+    Verify(VerifyArgs),
+    /// Execute the pure stages of a published bundle again and compare every byte.
+    #[command(after_long_help = "Examples:
+  benchtrail reproduce published/quickstart
+  benchtrail reproduce quickstart.tar.zst --json
+
+Nothing but the bundle is read: no engine, no network, no store. Measurements are taken as they
+are; verify, analyze and report are executed from them.")]
+    Reproduce(ReproduceArgs),
+    /// Make a pair of Ed25519 keys for signing bundles.
+    #[command(after_long_help = "Examples:
+  benchtrail keygen study                 writes study.key (keep it) and study.pub (give it away)")]
+    Keygen(KeygenArgs),
     /// Check every object and reference of the store.
     #[command(after_long_help = "Examples:
   benchtrail fsck
@@ -428,6 +456,60 @@ pub(crate) struct AuditArgs {
     pub(crate) report: PathBuf,
 }
 
+/// Arguments of `publish`.
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// Who is to be cited; once for each author.
+    #[arg(long, value_name = "NAME", required = true)]
+    pub(crate) author: Vec<String>,
+    /// The license of the results, an SPDX identifier.
+    #[arg(long, value_name = "ID", default_value = "CC-BY-4.0", value_parser = parse_license)]
+    pub(crate) license: String,
+    /// The directory to write; it must not exist [default: `published/NAME` in the project's folder].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write `DIR.tar.zst` too.
+    #[arg(long)]
+    pub(crate) archive: bool,
+    /// The private key to sign with, as `benchtrail keygen` makes it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Switch off a rule of the search for secrets; the bundle says so.
+    #[arg(long, value_name = "RULE", value_parser = parse_rule())]
+    pub(crate) allow: Vec<String>,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The bundle: a directory, or a `.tar.zst`.
+    pub(crate) bundle: PathBuf,
+    /// The public key that must have signed it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The bundle: a directory, or a `.tar.zst`.
+    pub(crate) bundle: PathBuf,
+    /// Threads [default: the number of cores].
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+}
+
+/// Arguments of `keygen`.
+#[derive(Debug, Args)]
+pub(crate) struct KeygenArgs {
+    /// The files' name without extension.
+    #[arg(default_value = "benchtrail")]
+    pub(crate) name: PathBuf,
+}
+
 /// Arguments of `fsck`.
 #[derive(Debug, Args)]
 pub(crate) struct FsckArgs {
@@ -467,6 +549,20 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 
 fn parse_api() -> PossibleValuesParser {
     PossibleValuesParser::new(load::Api::all().map(load::Api::word))
+}
+
+fn parse_rule() -> PossibleValuesParser {
+    PossibleValuesParser::new(bundle::RULES.iter().map(|rule| rule.name))
+}
+
+/// Reads an SPDX license identifier; which of them exist is not known here.
+fn parse_license(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    if !text.is_empty() && text.chars().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is no SPDX identifier such as CC-BY-4.0"))
+    }
 }
 
 /// Reads `N` or `A..B`, both ends in it.

@@ -29,9 +29,12 @@ impl Project {
             Some(file) => here.join(file).parent().map_or_else(|| here.clone(), Path::to_owned),
             None => here,
         };
-        let marked = |folder: &&Path| folder.join(".benchtrail").is_dir() || folder.join(".git").exists();
+        let marked = |folder: &&Path| {
+            folder.join(".benchtrail").is_dir() || folder.join(".git").exists() || is_bundle(folder)
+        };
         let root = start.ancestors().find(marked).unwrap_or(&start).to_owned();
-        let store = store.map_or_else(|| root.join(".benchtrail"), Path::to_owned);
+        let own = if is_bundle(&root) { "store" } else { ".benchtrail" };
+        let store = store.map_or_else(|| root.join(own), Path::to_owned);
         Ok(Self { root, store })
     }
 
@@ -60,6 +63,11 @@ impl Project {
         let folder = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
         self.root.join("reports").join(folder).join("report.md")
     }
+}
+
+/// Returns whether a folder is a published bundle: its reports can be asked like any others.
+fn is_bundle(folder: &Path) -> bool {
+    folder.join(bundle::MANIFEST).is_file() && folder.join("store/objects").is_dir()
 }
 
 /// Returns a path as short as it can be said from the working directory.

@@ -2,15 +2,32 @@
 
 use crate::support::{Project, assert_snapshot};
 
-const COMMANDS: [&str; 13] =
-    ["run", "plan", "status", "ls", "show", "load", "sql", "why", "audit", "fsck", "gc", "doctor", "schema"];
+const COMMANDS: &[&str] = &[
+    "run",
+    "plan",
+    "status",
+    "ls",
+    "show",
+    "load",
+    "sql",
+    "why",
+    "audit",
+    "publish",
+    "verify",
+    "reproduce",
+    "keygen",
+    "fsck",
+    "gc",
+    "doctor",
+    "schema",
+];
 
 #[test]
 fn every_help_text_is_the_one_on_record() {
     let project = Project::new();
     assert_snapshot("help/benchtrail.txt", &project.run(["--help"]).ok().stdout, &project);
     for command in COMMANDS {
-        let shown = project.run([command, "--help"]).ok().stdout;
+        let shown = project.run([*command, "--help"]).ok().stdout;
         assert_snapshot(&format!("help/{command}.txt"), &shown, &project);
     }
 }
@@ -19,7 +36,7 @@ fn every_help_text_is_the_one_on_record() {
 fn every_command_shows_an_example() {
     let project = Project::new();
     for command in COMMANDS {
-        let shown = project.run([command, "--help"]).ok().stdout;
+        let shown = project.run([*command, "--help"]).ok().stdout;
         assert!(shown.contains("Examples:\n") && shown.contains("  benchtrail "), "{command}:\n{shown}");
     }
 }

@@ -11,5 +11,6 @@ mod docs;
 mod errors;
 mod help;
 mod numbers;
+mod publish;
 mod readme;
 mod sql;

@@ -4,15 +4,19 @@ mod audit;
 mod doctor;
 mod fsck;
 mod gc;
+mod keygen;
 mod load;
 mod load_table;
 mod ls;
 mod plan;
+mod publish;
+mod reproduce;
 mod run;
 mod schema;
 mod show;
 mod sql;
 mod status;
+mod verify;
 mod why;
 
 use crate::args::{Cli, Command};
@@ -34,6 +38,10 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Sql(arguments) => sql::sql(arguments, global),
         Command::Why(arguments) => why::why(arguments, global),
         Command::Audit(arguments) => audit::audit(arguments, global),
+        Command::Publish(arguments) => publish::publish(arguments, global),
+        Command::Verify(arguments) => verify::verify(arguments, global),
+        Command::Reproduce(arguments) => reproduce::reproduce(arguments, global),
+        Command::Keygen(arguments) => keygen::keygen(arguments, global),
         Command::Fsck(arguments) => fsck::fsck(arguments, global),
         Command::Gc(arguments) => gc::gc(arguments, global),
         Command::Doctor(arguments) => doctor::doctor(arguments, global),

@@ -198,6 +198,14 @@ fn digest_of(path: &std::path::Path) -> Digest {
     format!("b3:{hex}").parse().expect("`take` left a path of the store")
 }
 
+/// Returns the digest of an output's bytes, wherever they are.
+pub(super) fn digest_of_output(output: &Output) -> std::io::Result<Digest> {
+    match &output.content {
+        Content::Bytes(bytes) => Ok(Digest::of(bytes)),
+        Content::File(path) => Ok(Digest::of(&std::fs::read(path)?)),
+    }
+}
+
 /// Keeps the outputs of a cell that is done.
 pub(super) fn succeed(
     context: &Context<'_>,

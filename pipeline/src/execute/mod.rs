@@ -5,9 +5,11 @@ mod drive;
 mod exclusive;
 mod live;
 mod pure;
+mod reproduce;
 mod scratch;
 mod summary;
 mod task;
 
 pub use drive::{RunOptions, run};
+pub use reproduce::{Difference, Reproduced, StudyDocument, Verdict, reproduce};
 pub use summary::{RunSummary, StudyResult};

@@ -4,4 +4,5 @@
 mod common;
 
 mod faults;
+mod reproduce;
 mod reuse;

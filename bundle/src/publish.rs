@@ -1,0 +1,277 @@
+//! Writing a bundle.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use artifacts::{Store, Table};
+use pipeline::lock::{Lock, LockClass};
+use pipeline::{CellStatus, Media, StudyDocument};
+
+use crate::catalogue::{Catalogue, times};
+use crate::envelope::{Envelope, IN_TOTO};
+use crate::error::BundleError;
+use crate::keys::KeyPair;
+use crate::layout;
+use crate::manifest::{Entry, FORMAT, Manifest};
+use crate::ro_crate::{Facts, ro_crate};
+use crate::secrets::Scanner;
+use crate::statement::statement;
+use crate::{citation, prov};
+
+/// What to publish.
+#[derive(Debug)]
+pub struct Publication<'a> {
+    /// The name of the experiment's file, and its bytes.
+    pub experiment_file: &'a str,
+    /// The experiment's text.
+    pub experiment_text: &'a str,
+    /// The name of the lock's file.
+    pub lock_file: &'a str,
+    /// The lock.
+    pub lock: &'a Lock,
+    /// What the stages that see the study saw of it.
+    pub study: &'a StudyDocument,
+    /// Where the artifacts are.
+    pub store: &'a Store,
+    /// Who is cited; at least one.
+    pub authors: &'a [String],
+    /// The SPDX identifier of the license.
+    pub license: &'a str,
+    /// Rules of the secret scan that are switched off.
+    pub allowed: &'a [String],
+    /// Names of this machine's user and host, which must not become public.
+    pub names: &'a [String],
+    /// The key to sign with.
+    pub key: Option<&'a KeyPair>,
+    /// The version of this program.
+    pub version: &'a str,
+}
+
+/// What was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The directory.
+    pub folder: PathBuf,
+    /// How many files it holds.
+    pub files: usize,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// How many artifacts and records are among them.
+    pub objects: usize,
+    /// The reports, as paths in the bundle.
+    pub reports: Vec<String>,
+    /// The name of the key it was signed with.
+    pub key: Option<String>,
+}
+
+/// Writes a bundle into a directory that must not exist. It appears complete or not at all.
+///
+/// # Errors
+/// If secrets would become public, an artifact is missing or damaged, or the file system refuses.
+pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published, BundleError> {
+    if folder.exists() {
+        return Err(BundleError::Exists(folder.to_owned()));
+    }
+    if publication.authors.is_empty() {
+        return Err(BundleError::Study("nobody is named as author".to_owned()));
+    }
+    let catalogue = Catalogue::read(publication.lock, publication.store)?;
+    if catalogue.cells.is_empty() {
+        return Err(BundleError::Study(
+            "the lock has no executed cell: there is nothing to publish".to_owned(),
+        ));
+    }
+    let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(|e| BundleError::Io(parent.to_owned(), e))?;
+    let draft = tempfile::Builder::new().prefix(".bundle-").tempdir_in(parent);
+    let draft = draft.map_err(|e| BundleError::Io(parent.to_owned(), e))?;
+    let mut writer = Writer {
+        root: draft.path(),
+        entries: Vec::new(),
+        scanner: Scanner::new(publication.allowed, publication.names),
+        findings: Vec::new(),
+    };
+    let mut published = writer.all(publication, &catalogue)?;
+    published.folder = folder.to_owned();
+    // From here on the directory belongs to the user: a temporary one is closed to others.
+    let path = draft.keep();
+    let finish = || {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        fs::rename(&path, folder)
+    };
+    finish().map_err(|e| {
+        // What cannot be moved into place is of no use where it is.
+        let _ = fs::remove_dir_all(&path);
+        BundleError::Io(folder.to_owned(), e)
+    })?;
+    Ok(published)
+}
+
+struct Writer<'a> {
+    root: &'a Path,
+    entries: Vec<Entry>,
+    scanner: Scanner,
+    findings: Vec<crate::secrets::SecretFinding>,
+}
+
+impl Writer<'_> {
+    fn all(
+        &mut self,
+        publication: &Publication<'_>,
+        catalogue: &Catalogue,
+    ) -> Result<Published, BundleError> {
+        self.document(publication.experiment_file, publication.experiment_text)?;
+        self.document(publication.lock_file, &publication.lock.to_text())?;
+        self.json(layout::STUDY, &serde_json::to_value(publication.study).expect("a study serializes"))?;
+        self.document(layout::ARTIFACTS, &catalogue.listing())?;
+        for (digest, object) in &catalogue.objects {
+            let bytes = publication.store.get(digest)?;
+            let path = layout::object(digest);
+            self.scan(&path, &object.what, object.media, &bytes)?;
+            self.write(&path, &bytes)?;
+        }
+        let reports = self.reports(publication, catalogue)?;
+        if !self.findings.is_empty() {
+            self.findings.sort();
+            return Err(BundleError::Secrets(std::mem::take(&mut self.findings)));
+        }
+        let spec = &publication.study.spec;
+        let title = spec["title"].as_str().unwrap_or(&publication.lock.experiment);
+        let description = spec["question"].as_str().unwrap_or(title);
+        let spans: Vec<(String, String)> = catalogue.cells.iter().map(|c| times(&c.record)).collect();
+        let start = spans.iter().map(|s| s.0.as_str()).min().unwrap_or_default();
+        let end = spans.iter().map(|s| s.1.as_str()).max().unwrap_or_default();
+        // RFC 3339 in UTC begins with the date, ten characters.
+        let date = end.get(..10).unwrap_or(end);
+        let facts = citation::Facts {
+            cells: catalogue.cells.len(),
+            objects: catalogue.objects.len(),
+            reports: &reports,
+        };
+        self.document(layout::README, &citation::readme(publication, title, &facts))?;
+        self.document(layout::CITATION, &citation::citation(publication, title, date))?;
+        self.json(layout::PROV, &prov::prov(publication, catalogue))?;
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        let described = self.entries.clone();
+        let facts =
+            Facts { title, description, date, window: (start, end), files: &described, reports: &reports };
+        self.json(layout::RO_CRATE, &ro_crate(publication, catalogue, &facts))?;
+        self.seal(publication, catalogue, &reports, (start, end))?;
+        Ok(Published {
+            folder: PathBuf::new(),
+            files: self.entries.len(),
+            bytes: self.entries.iter().map(|e| e.bytes).sum(),
+            objects: catalogue.objects.len(),
+            reports,
+            key: publication.key.map(|k| k.public().id()),
+        })
+    }
+
+    /// Writes manifest, statement, envelope and sums, which are over all the others.
+    fn seal(
+        &mut self,
+        publication: &Publication<'_>,
+        catalogue: &Catalogue,
+        reports: &[String],
+        window: (&str, &str),
+    ) -> Result<(), BundleError> {
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        let manifest = Manifest {
+            format: FORMAT,
+            experiment: publication.lock.experiment.clone(),
+            lock: publication.lock_file.to_owned(),
+            trail: publication.lock.trail(),
+            allowed: publication.allowed.to_vec(),
+            files: self.entries.clone(),
+        };
+        self.write(layout::MANIFEST, &manifest.to_bytes())?;
+        let entry = self.entries.last().expect("the manifest was just written").clone();
+        let named = |e: &&Entry| e.path == publication.lock_file || reports.contains(&e.path);
+        let named: Vec<&Entry> = manifest.files.iter().filter(named).collect();
+        let statement = statement(publication, catalogue, &entry, &named, window);
+        self.json(layout::STATEMENT, &statement)?;
+        if let Some(key) = publication.key {
+            let body = pretty(&statement);
+            let envelope = Envelope::seal(IN_TOTO, &body, key);
+            self.json(layout::ATTESTATION, &serde_json::to_value(envelope).expect("an envelope serializes"))?;
+        }
+        let sums: String = self.entries.iter().map(|e| format!("{}  {}\n", e.sha256, e.path)).collect();
+        self.document(layout::SUMS, &sums)
+    }
+
+    /// Writes the reports where a reader looks for them.
+    fn reports(
+        &mut self,
+        publication: &Publication<'_>,
+        catalogue: &Catalogue,
+    ) -> Result<Vec<String>, BundleError> {
+        let cells = catalogue.cells.iter().filter(|c| {
+            c.class == LockClass::Study
+                && c.record.status == CellStatus::Ok
+                && c.record.outputs.contains_key("report")
+        });
+        let cells: Vec<_> = cells.collect();
+        let mut reports = Vec::new();
+        for (n, cell) in cells.iter().enumerate() {
+            let folder =
+                if n == 0 { layout::REPORT.to_owned() } else { format!("{}-{}", layout::REPORT, n + 1) };
+            for (name, artifact) in &cell.record.outputs {
+                let file = match name.as_str() {
+                    "report" => "report.md",
+                    "trace" => "report.trace.parquet",
+                    "html" => "report.html",
+                    other => other,
+                };
+                let path = format!("{folder}/{file}");
+                self.write(&path, &publication.store.get(&artifact.digest)?)?;
+                if matches!(name.as_str(), "report" | "html") {
+                    reports.push(path);
+                }
+            }
+        }
+        reports.sort();
+        Ok(reports)
+    }
+
+    fn scan(&mut self, path: &str, what: &str, media: Media, bytes: &[u8]) -> Result<(), BundleError> {
+        match media {
+            Media::Parquet => {
+                let table = Table::from_parquet(bytes.to_vec())
+                    .map_err(|e| BundleError::Study(format!("{what}: {e}")))?;
+                self.scanner.table(path, what, &table, &mut self.findings);
+            }
+            _ => self.scanner.text(path, what, &String::from_utf8_lossy(bytes), &mut self.findings),
+        }
+        Ok(())
+    }
+
+    /// Writes a text of our own or of the user, scanned.
+    fn document(&mut self, path: &str, text: &str) -> Result<(), BundleError> {
+        self.scanner.text(path, path, text, &mut self.findings);
+        self.write(path, text.as_bytes())
+    }
+
+    fn json(&mut self, path: &str, value: &serde_json::Value) -> Result<(), BundleError> {
+        self.write(path, &pretty(value))
+    }
+
+    fn write(&mut self, path: &str, bytes: &[u8]) -> Result<(), BundleError> {
+        let target = self.root.join(path);
+        let write = || {
+            fs::create_dir_all(target.parent().expect("a file lies in a folder"))?;
+            let mut file = fs::File::create_new(&target)?;
+            file.write_all(bytes)
+        };
+        write().map_err(|e| BundleError::Io(target.clone(), e))?;
+        self.entries.push(Entry::of_bytes(path, bytes));
+        Ok(())
+    }
+}
+
+fn pretty(value: &serde_json::Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("a JSON value always serializes");
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,130 @@
+//! `publish`: a finished study as a directory that others can check.
+
+use std::path::{Path, PathBuf};
+
+use bundle::{BundleError, KeyPair, Publication};
+use pipeline::StudyDocument;
+use pipeline::lock::lock_path;
+use serde_json::json;
+
+use crate::args::{Global, PublishArgs};
+use crate::exit::Stop;
+use crate::project::shown;
+use crate::session::Session;
+use crate::terminal::{bytes, say};
+
+pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), Stop> {
+    let key = arguments.key.as_deref().map(KeyPair::read).transpose()?;
+    let session = Session::open(&arguments.experiment, global)?;
+    let experiment = &session.experiment;
+    let store = session.project.open_existing()?;
+    let lock = crate::cells::read_lock(&experiment.file, experiment.profile.as_deref())?;
+    let study = StudyDocument::collect(experiment, &session.registry, &store)?
+        .map_err(|what| unfinished(&what, &experiment.file))?;
+    if study.trail != lock.trail() {
+        return Err(unfinished("the lock is not that of the experiment as it stands", &experiment.file));
+    }
+    let text = std::fs::read_to_string(&experiment.file)
+        .map_err(|e| Stop::machine(format!("{}: {e}", shown(&experiment.file))))?;
+    let lock_file = lock_path(experiment);
+    let publication = Publication {
+        experiment_file: &name(&experiment.file)?,
+        experiment_text: &text,
+        lock_file: &name(&lock_file)?,
+        lock: &lock,
+        study: &study,
+        store: &store,
+        authors: &arguments.author,
+        license: &arguments.license,
+        allowed: &arguments.allow,
+        names: &own_names(),
+        key: key.as_ref(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let folder = arguments.out.clone().unwrap_or_else(|| {
+        let name = match &experiment.profile {
+            None => experiment.name.clone(),
+            Some(profile) => format!("{}.{profile}", experiment.name),
+        };
+        session.project.root.join("published").join(name)
+    });
+    let published = bundle::publish(&publication, &folder)?;
+    let archive = if arguments.archive { Some(archive_of(&folder)) } else { None };
+    if let Some(archive) = &archive {
+        bundle::pack(&folder, archive)?;
+    }
+    if global.json {
+        say(&json!({
+            "bundle": published.folder, "archive": archive, "files": published.files, "bytes": published.bytes,
+            "objects": published.objects, "reports": published.reports, "key": published.key,
+            "trail": lock.trail(),
+        })
+        .to_string());
+        return Ok(());
+    }
+    say(&format!(
+        "{} files, {}: {} artifacts and records, {} executed cells accounted for",
+        published.files,
+        bytes(published.bytes),
+        published.objects,
+        lock.records().count()
+    ));
+    say(&match &published.key {
+        Some(id) => format!("signed with key {id}"),
+        None => "not signed (`benchtrail keygen` makes a key, `--key` signs with it)".to_owned(),
+    });
+    for rule in &arguments.allow {
+        say(&format!("not searched for: {rule} (the bundle says so)"));
+    }
+    say(&format!("bundle       {}", shown(&published.folder)));
+    if let Some(archive) = &archive {
+        say(&format!("archive      {}", shown(archive)));
+    }
+    say(&format!("trail digest {}", lock.trail()));
+    say("try next:");
+    say(&format!("  benchtrail verify {}", shown(&published.folder)));
+    say(&format!("  benchtrail reproduce {}", shown(&published.folder)));
+    Ok(())
+}
+
+fn unfinished(what: &str, file: &Path) -> Stop {
+    Stop::failed(format!("the study is not finished: {what}"))
+        .hint(format!("`benchtrail run {}` brings it to its end", shown(file)))
+}
+
+fn name(path: &Path) -> Result<String, Stop> {
+    let name = path.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+    name.ok_or_else(|| Stop::usage(format!("{} has no name that is text", path.display())))
+}
+
+fn archive_of(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".tar.zst");
+    name.into()
+}
+
+/// The names of this machine's user and of the machine, which must not become public.
+fn own_names() -> Vec<String> {
+    let mut names: Vec<String> =
+        ["USER", "LOGNAME"].iter().filter_map(|variable| std::env::var(variable).ok()).collect();
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if node != "localhost" {
+        names.push(node);
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl From<BundleError> for Stop {
+    fn from(error: BundleError) -> Self {
+        match error {
+            BundleError::Io(..) => Self::machine(error),
+            BundleError::Store(error) => error.into(),
+            BundleError::Exists(_) | BundleError::NotABundle(..) | BundleError::Key(..) => Self::usage(error),
+            BundleError::Malformed(..) | BundleError::Study(_) | BundleError::Secrets(_) => {
+                Self::failed(error)
+            }
+        }
+    }
+}

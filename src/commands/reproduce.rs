@@ -1,0 +1,86 @@
+//! `reproduce`: the pure stages of a bundle executed again, byte for byte.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bundle::Bundle;
+use indicatif::ProgressBar;
+use pipeline::{Reproduced, Verdict};
+use serde_json::json;
+
+use crate::args::{Global, ReproduceArgs};
+use crate::commands::run::listen_for_signals;
+use crate::exit::Stop;
+use crate::registry::registry;
+use crate::terminal::{is_watched, say};
+
+pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {
+    let bundle = Bundle::open(&arguments.bundle)?;
+    // A changed file may be one that is not read again, such as the report itself.
+    let checked = bundle::verify(&bundle, None)?;
+    let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let bar = if is_watched() && !global.json { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let heard = |cell: &Reproduced| {
+        bar.inc(1);
+        bar.set_message(format!("{} executed again", cell.cell));
+    };
+    let cells = pipeline::reproduce(&lock, &study, &registry(), &store, jobs.max(1), &cancelled, &heard)?;
+    bar.finish_and_clear();
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(Stop::interrupted());
+    }
+    let identical = cells.iter().filter(|c| c.verdict == Verdict::Identical).count();
+    let holds = identical == cells.len() && checked.complaints.is_empty();
+    if global.json {
+        say(&json!({
+            "bundle": arguments.bundle, "trail": lock.trail(), "cells": cells, "identical": identical,
+            "complaints": checked.complaints, "holds": holds,
+        })
+        .to_string());
+        return if holds { Ok(()) } else { Err(Stop::told()) };
+    }
+    for complaint in &checked.complaints {
+        say(&format!("{}: {}", complaint.path, complaint.what));
+    }
+    tell(&cells);
+    let measured = lock.records().count().saturating_sub(cells.len());
+    say(&format!(
+        "{identical} of {} pure cells give the bytes recorded ({measured} measured cells are taken as they are)",
+        cells.len()
+    ));
+    say(&format!("trail digest {}", lock.trail()));
+    if holds { Ok(()) } else { Err(Stop::told()) }
+}
+
+/// Tells each stage's count, and every cell that differs.
+fn tell(cells: &[Reproduced]) {
+    let mut stages: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for cell in cells {
+        let stage = cell.cell.split('[').next().unwrap_or_default();
+        let (same, all) = stages.entry(stage).or_default();
+        *same += usize::from(cell.verdict == Verdict::Identical);
+        *all += 1;
+    }
+    for (stage, (same, all)) in stages {
+        say(&format!("{stage}: {same} of {all} identical"));
+    }
+    for cell in cells {
+        match &cell.verdict {
+            Verdict::Identical => {}
+            Verdict::Failed { reason } => say(&format!("{}: {reason}", cell.cell)),
+            Verdict::Different { outputs } => {
+                for difference in outputs {
+                    let text = |digest: &Option<artifacts::Digest>| {
+                        digest.as_ref().map_or_else(|| "nothing".to_owned(), artifacts::Digest::short)
+                    };
+                    let (was, is) = (text(&difference.recorded), text(&difference.found));
+                    say(&format!("{}.{}: recorded {was}, now {is}", cell.cell, difference.output));
+                }
+            }
+        }
+    }
+}
