@@ -120,6 +120,30 @@ fn a_tokenizer_that_changed_after_planning_is_refused() {
     assert!(error.to_string().contains("has changed"), "{error}");
 }
 
+#[test]
+fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokenizer = tokenizer(folder.path(), "");
+    let dataset = folder.path().join("talks.json");
+    let talks =
+        json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
+    std::fs::write(&dataset, talks.to_string()).unwrap();
+    let recorded = workload(&json!({
+        "prompts": {"dataset": {"file": dataset, "recorded-output": true}},
+        "tokenizer": {"file": tokenizer},
+    }));
+    let set = PromptSet::generate(&recorded, &origin(), 0, 1).unwrap();
+    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(4), 6));
+    assert_eq!(set.length_source, LengthSource::Given);
+    let trace = folder.path().join("trace.jsonl");
+    std::fs::write(&trace, "{\"timestamp\": 0, \"input_length\": 77, \"output_length\": 5}").unwrap();
+    let replayed =
+        workload(&json!({"prompts": {"trace": {"file": trace}}, "tokenizer": {"file": tokenizer}}));
+    let set = PromptSet::generate(&replayed, &origin(), 0, 1).unwrap();
+    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(77), 5));
+    assert_eq!(set.length_source, LengthSource::TokenizerFile);
+}
+
 /// A server that has a token for each word, and answers prompts with "x"; `shape` is its form of
 /// answer, `shift` sets its vocabulary apart from others'.
 fn counting_server(shape: fn(Vec<i64>) -> Json, shift: i64) -> Canned {
