@@ -136,6 +136,12 @@ fn experiment(block: &Block, base: &str) -> String {
 fn every_example_of_the_language_is_planned() {
     let blocks = page();
     let shelf = Shelf::new();
+    // Files that an experiment imports are named from the working directory.
+    for entry in fs::read_dir(folder.join("imported")).expect("the imported files") {
+        let path = entry.expect("a readable entry").path();
+        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+        shelf.put(&format!("experiments/imported/{name}"), &fs::read_to_string(&path).expect("text"));
+    }
     let mut planned = 0;
     for block in blocks.iter().filter(|b| b.language == "yaml" && b.mark != "wrong") {
         if let Some(path) = block.mark.strip_prefix("file: ") {
@@ -183,6 +189,12 @@ fn the_binary_prints_what_the_language_page_says_it_prints() {
 fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let shelf = Shelf::new();
+    // Files that an experiment imports are named from the working directory.
+    for entry in fs::read_dir(folder.join("imported")).expect("the imported files") {
+        let path = entry.expect("a readable entry").path();
+        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+        shelf.put(&format!("experiments/imported/{name}"), &fs::read_to_string(&path).expect("text"));
+    }
     let mut planned = 0;
     for entry in fs::read_dir(&folder).expect("experiments are shipped") {
         let path = entry.expect("a readable entry").path();

@@ -10,6 +10,7 @@ mod crash;
 mod docs;
 mod errors;
 mod help;
+mod imported;
 mod numbers;
 mod publish;
 mod readme;

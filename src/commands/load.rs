@@ -100,7 +100,7 @@ fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
     let parameters = experiment.stages.first().and_then(|stage| stage.parameter_sets.first()).cloned();
     let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
         .map_err(|e| Stop::usage(format!("settings: {e}")))?;
-    if let (Some((from, to)), WorkloadChoice::Inline(workload)) =
+    if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
         (arguments.output_tokens, &mut settings.workload)
     {
         workload.output.tokens =

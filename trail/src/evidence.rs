@@ -21,6 +21,9 @@ pub struct LoadCell {
     pub record: Option<Digest>,
     /// When it was measured: wall clock, RFC 3339, UTC.
     pub started: Option<String>,
+    /// The tool that measured, where its result file was imported; `None` for a live run. Then
+    /// `started` is when the file was read.
+    pub imported: Option<ImportedFrom>,
     /// What the measurement itself doubted.
     pub warnings: Vec<String>,
     /// How many gates it passed.
@@ -29,6 +32,15 @@ pub struct LoadCell {
     pub gates_not_passed: Vec<GateFinding>,
     /// The server descriptor it was measured against.
     pub server: Option<Digest>,
+}
+
+/// Where imported rows come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImportedFrom {
+    /// The tool that wrote the file, or the format of its table.
+    pub tool: String,
+    /// The file itself, as it was.
+    pub original: Digest,
 }
 
 /// A gate that a cell (or its whole stage) did not pass.
@@ -118,6 +130,7 @@ pub(crate) fn behind(
             cell,
             record: holder.as_ref().map(|h| h.digest),
             started: holder.as_ref().map(|h| h.record.started.clone()),
+            imported: holder.as_ref().and_then(imported),
             warnings: holder.map(|h| h.record.warnings.clone()).unwrap_or_default(),
             gates_passed: 0,
             gates_not_passed: Vec::new(),
@@ -181,6 +194,12 @@ fn cell_names(analysis: &Holder, places: &[(&str, &str)]) -> BTreeMap<(String, S
         }
     }
     names
+}
+
+/// Returns where a cell's rows were imported from.
+fn imported(holder: &Holder) -> Option<ImportedFrom> {
+    let tool = holder.record.recipe.parameters.pointer("/import/tool")?.as_str()?.to_owned();
+    Some(ImportedFrom { tool, original: holder.record.outputs.get("original")?.digest })
 }
 
 /// Returns the server behind a measured cell: the input that has a server descriptor.

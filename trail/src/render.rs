@@ -193,7 +193,14 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
     match (&cell.record, &cell.started) {
         (Some(record), Some(started)) => {
             let started = started.split('.').next().unwrap_or(started).trim_end_matches('Z');
-            lines.push(format!("measured {started}Z, record {}", record.short()));
+            match &cell.imported {
+                None => lines.push(format!("measured {started}Z, record {}", record.short())),
+                Some(from) => {
+                    let (tool, original) = (&from.tool, from.original.short());
+                    lines.push(format!("imported {started}Z, record {}", record.short()));
+                    lines.push(format!("from a file of {tool}, kept as original ({original})"));
+                }
+            }
         }
         _ => lines.push("the lock has no record of this cell".to_owned()),
     }

@@ -2,7 +2,7 @@
 //!
 //! Every mistake is collected. Understood are `type`, `properties`, `required`, closed objects,
 //! `enum`, `const`, `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options),
-//! `allOf`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
+//! `allOf`, `if` with `then` and `else`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
 //! maps, and the format `duration`. `pattern` is for editors only.
 
 use serde_json::Map;
@@ -79,6 +79,13 @@ impl<'a> Checker<'a> {
                             return;
                         }
                     }
+                }
+            }
+            let part = view.parts[at];
+            if let Some(condition) = part.get("if") {
+                let keyword = if self.check(condition, node, route).is_empty() { "then" } else { "else" };
+                if let Some(schema) = part.get(keyword) {
+                    self.collect(schema, &mut view.parts, 0);
                 }
             }
             at += 1;

@@ -20,6 +20,10 @@ pub(crate) struct Load {
     pub(crate) missing: Vec<Missing>,
 }
 
+/// Why an imported cell without rows cannot enter an operator on rows.
+pub(crate) const AGGREGATE: &str =
+    "the imported file holds aggregates alone, no request rows: see the cell's table `summary`";
+
 /// Reads every load input through verification.
 ///
 /// # Errors
@@ -101,9 +105,13 @@ fn load(input: &Input, verdicts: &Verdicts, store: &Store, control: &Control) ->
         let barred = verdicts.barred.get(&(stage.clone(), cell.coordinates.to_string()));
         let why = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
-                let at = cell.coordinates.0.iter().map(|(_, value)| value.clone()).collect();
-                load.cells.push((at, CellRows::read(store, cell)?));
-                continue;
+                let rows = CellRows::read(store, cell)?;
+                if !rows.is_aggregate() {
+                    let at = cell.coordinates.0.iter().map(|(_, value)| value.clone()).collect();
+                    load.cells.push((at, rows));
+                    continue;
+                }
+                AGGREGATE.to_owned()
             }
             (CellStatus::Ok, Some(why)) => why.clone(),
             (status, _) => match &cell.reason {

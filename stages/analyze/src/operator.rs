@@ -7,7 +7,7 @@ use rows::Settings;
 use serde::de::DeserializeOwned;
 
 use crate::frame::{Frame, Spec};
-use crate::intake::Load;
+use crate::intake::{AGGREGATE, Load};
 
 /// One way to make a table. One file of `operators` each.
 pub(crate) trait Operator: Send + Sync {
@@ -150,6 +150,15 @@ impl Context<'_> {
     /// # Errors
     /// If there is none of this name, or several and no name.
     pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load, Failure> {
+        let load = self.named(name)?;
+        if load.cells.is_empty() && load.missing.iter().any(|m| m.why == AGGREGATE) {
+            return Err(Failure::failed(format!("no cell of `{}` has request rows: {AGGREGATE}", load.stage))
+                .hint("import a file with per-request data: docs/import.md says which option of each tool writes it"));
+        }
+        Ok(load)
+    }
+
+    fn named(&self, name: Option<&str>) -> Result<&Load, Failure> {
         let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {

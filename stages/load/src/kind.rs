@@ -9,6 +9,7 @@ use pipeline::stage::{
 use crate::api::Api;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::import;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
@@ -39,24 +40,31 @@ impl StageKind for Load {
     }
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let given = settings;
         let mut settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
+        if let Some(import) = settings.import {
+            return import::canonical(import, given);
+        }
         let mut problems = Vec::new();
-        if let Some((keys, message)) = settings.arrival.problem() {
+        let Some(arrival) = &mut settings.arrival else { return Err(vec![missing("arrival")]) };
+        let Some(workload) = &settings.workload else { return Err(vec![missing("workload")]) };
+        let workload = find_workload(workload, library);
+        if let Some((keys, message)) = arrival.problem() {
             problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
         }
-        let recorded = pin_trace(&mut settings.arrival).unwrap_or_else(|message| {
+        let recorded = pin_trace(arrival).unwrap_or_else(|message| {
             problems.push(Problem::at(&["arrival", "trace", "file"], message));
             None
         });
-        let found = find_workload(&settings.workload, library);
         // Of a workload that is wrong itself nothing more is said.
-        let in_sessions = found.as_ref().map_or(true, |workload| workload.sessions.is_some());
-        count_requests(&mut settings, recorded, in_sessions, &mut problems);
-        match found {
+        let in_sessions = workload.as_ref().map_or(true, |workload| workload.sessions.is_some());
+        let arrival = arrival.clone();
+        count_requests(&arrival, &mut settings, recorded, in_sessions, &mut problems);
+        match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
-                settings.workload = WorkloadChoice::Inline(Box::new(workload));
+                settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
             }
             Err(more) => problems.extend(more),
         }
@@ -70,6 +78,9 @@ impl StageKind for Load {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        if let Some(import) = &settings.import {
+            return import::run(import, job);
+        }
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
         let target = target(job, &settings)?;
         let spec =
@@ -79,9 +90,15 @@ impl StageKind for Load {
     }
 }
 
+/// The schema asks for these; a binary that calls [`Load`] itself may still leave them out.
+fn missing(key: &str) -> Problem {
+    Problem::at(&[], format!("missing key `{key}`")).hint(format!("add `{key}:`"))
+}
+
 /// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
 /// arrivals holds.
 fn count_requests(
+    arrival: &Arrival,
     settings: &mut Settings,
     recorded: Option<u64>,
     in_sessions: bool,
@@ -92,7 +109,7 @@ fn count_requests(
         [("requests", settings.requests), ("requests-per-client", each), ("sessions", settings.sessions)];
     let given: Vec<(&str, u64)> = counts.into_iter().filter_map(|(key, n)| Some((key, n?))).collect();
     // What an arrival process has room for are arrivals: of sessions, if there are any.
-    let room = recorded.or_else(|| settings.arrival.room());
+    let room = recorded.or_else(|| arrival.room());
     match (given.as_slice(), room) {
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),
@@ -104,12 +121,12 @@ fn count_requests(
         }
         ([("sessions", _)], _) if !in_sessions => problems
             .push(Problem::at(&["sessions"], "the workload has no sessions").hint("say `requests` instead")),
-        ([("requests-per-client", each)], _) => match settings.arrival.clients() {
+        ([("requests-per-client", each)], _) => match arrival.clients() {
             Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
                     &["requests-per-client"],
-                    format!("`{}` arrivals have no clients", settings.arrival.word()),
+                    format!("`{}` arrivals have no clients", arrival.word()),
                 )
                 .hint("say `requests` instead"),
             ),

@@ -427,8 +427,8 @@ impl LoadSpec {
     /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
     pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
         let tokenizer = match &settings.workload {
-            WorkloadChoice::Inline(workload) => workload.tokenizer.clone(),
-            WorkloadChoice::Name(_) => None,
+            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
+            Some(WorkloadChoice::Name(_)) | None => None,
         };
         let Some(Tokenizer::Server(declared)) = tokenizer else {
             return Self::counted(settings, origin, None);
@@ -446,8 +446,11 @@ impl LoadSpec {
         origin: Origin,
         server: Option<&dyn Counter>,
     ) -> Result<Self, PromptError> {
-        let WorkloadChoice::Inline(workload) = settings.workload else {
-            return Err(PromptError("the workload is still a name".to_owned()));
+        let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
+        else {
+            return Err(PromptError(
+                "workload or arrival is missing, or the workload still a name".to_owned(),
+            ));
         };
         let amount = match settings.sessions {
             Some(sessions) => Amount::Sessions(sessions as usize),
@@ -456,7 +459,7 @@ impl LoadSpec {
         Ok(Self {
             prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
             workload: *workload,
-            arrival: settings.arrival,
+            arrival,
             delivery: settings.delivery,
             timeouts: settings.timeouts,
             heartbeat: settings.heartbeat,

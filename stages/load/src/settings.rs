@@ -5,17 +5,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
+use crate::import::Import;
 use crate::span::Span;
 use crate::workload::Workload;
 
-/// The settings of a load stage.
+/// The settings of a load stage. `workload` and `arrival` are required unless something stands
+/// in for the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "anyOf": [{ "required": ["import"] }] },
+    "else" = { "required": ["workload", "arrival"] },
+))]
 pub struct Settings {
     /// What a request asks for: the name of a definition in `workloads`, or one written here.
-    pub workload: WorkloadChoice,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WorkloadChoice")]
+    pub workload: Option<WorkloadChoice>,
     /// When requests arrive.
-    pub arrival: Arrival,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Arrival")]
+    pub arrival: Option<Arrival>,
+    /// Rows from a result file of another tool instead of a server. No other setting goes
+    /// beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Import")]
+    pub import: Option<Import>,
     /// How many requests are measured. Either this or `requests-per-client`; ladders, ramps
     /// and traces that have neither get those that fit into their time, or all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,6 +45,7 @@ fn cell_table(spec: &LoadSpec, result: &LoadResult, prompt_set: &Digest) -> Resu
     let sessions = spec.prompts.sessions().map(|sessions| sessions.len() as i64);
     let replays = requests.iter().filter(|r| r.superseded).count();
     Table::new(vec![
+        text("source", "measured", "where the rows come from: `measured` on a server, or `imported`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
             .unit("requests"),
         int("warmup_requests", Some(cell.warmup_requests as i64), "warm-up requests planned")

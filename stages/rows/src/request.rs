@@ -118,6 +118,12 @@ pub struct CellRows {
 }
 
 impl CellRows {
+    /// Returns whether the cell is an imported file that holds aggregates alone.
+    pub fn is_aggregate(&self) -> bool {
+        let source = self.cell.as_ref().and_then(|cell| cell.text("source").ok()?.first().copied().flatten());
+        self.requests.is_empty() && source == Some("imported")
+    }
+
     /// Reads the rows of an `ok` load cell.
     ///
     /// # Errors

@@ -1,0 +1,404 @@
+//! Tables of requests with a column map: CSV and Parquet.
+
+use pipeline::stage::Problem;
+
+use super::json::ImportError;
+use super::rows::{Clock, FAILED, Imported, Row};
+use super::settings::{ColumnSource, Import, Unit};
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Field {
+    Null,
+    Int(i64),
+    Float(f64),
+    Text(String),
+    /// Something else, in words.
+    Other(&'static str),
+}
+
+/// A table: names, units where the file states them, values by column, and each row's place.
+#[derive(Clone, Debug)]
+pub(crate) struct Sheet {
+    pub(crate) names: Vec<String>,
+    pub(crate) units: Vec<Option<String>>,
+    pub(crate) columns: Vec<Vec<Field>>,
+    pub(crate) places: Vec<String>,
+}
+
+/// Moments on one clock of the file.
+const MOMENTS: [&str; 6] = ["scheduled", "sent", "headers", "first_token", "last_token", "done"];
+/// Spans since the request was sent, and the moment that each gives.
+const SPANS: [(&str, &str); 3] =
+    [("ttft", "first_token"), ("e2e_latency", "last_token"), ("request_latency", "done")];
+const COUNTS: [&str; 8] = [
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "output_tokens",
+    "requested_output_tokens",
+    "http_status",
+    "client_id",
+    "session_id",
+    "turn",
+];
+const TEXTS: [&str; 6] = ["phase", "prompt_digest", "tokens_source", "finish_reason", "status", "error"];
+const STATUSES: [&str; 10] = [
+    "ok",
+    "http_error",
+    "timeout",
+    "hung",
+    "refused",
+    "connection_reset",
+    "truncated_stream",
+    "malformed_stream",
+    "invalid_output",
+    "cancelled",
+];
+
+fn is_time(name: &str) -> bool {
+    MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
+}
+
+/// Returns the mistakes of a column map that show without the file.
+pub(crate) fn problems(import: &Import) -> Vec<Problem> {
+    if !import.tool.is_table() {
+        if import.columns.is_empty() {
+            return Vec::new();
+        }
+        let message = format!("`{}` files need no column map", import.tool.word());
+        return vec![Problem::at(&["import", "columns"], message).hint("remove it, or write `tool: csv`")];
+    }
+    let mut all = Vec::new();
+    for (name, source) in &import.columns {
+        let at = |message: String, hint: &str| {
+            Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
+        };
+        let known = is_time(name) || COUNTS.contains(&name.as_str()) || TEXTS.contains(&name.as_str());
+        if !known {
+            let names: Vec<&str> = MOMENTS
+                .into_iter()
+                .chain(SPANS.iter().map(|(span, _)| *span))
+                .chain(COUNTS)
+                .chain(TEXTS)
+                .collect();
+            all.push(at(
+                format!("no column `{name}` can be imported"),
+                &format!("there are: {}", names.join(", ")),
+            ));
+            continue;
+        }
+        match (&source.from, &source.value) {
+            (Some(_), Some(_)) => all.push(at("`from` and `value` both say what it is".to_owned(), "keep one of them")),
+            (None, None) => all.push(at("missing key `from`".to_owned(), "add `from:`, the column of the file")),
+            (None, Some(_)) if !TEXTS.contains(&name.as_str()) => all.push(at(
+                format!("`{name}` cannot be one value for every row"),
+                "name the column of the file with `from:`, or leave it out: what the file does not hold stays null",
+            )),
+            _ => {}
+        }
+        if is_time(name) && source.unit.is_none() {
+            all.push(at("missing key `unit`".to_owned(), "add `unit:`, one of `s`, `ms`, `us`, `ns`"));
+        }
+        if !is_time(name) && source.unit.is_some() {
+            all.push(at(format!("`{name}` is no time and has no unit"), "remove `unit`"));
+        }
+        if name != "status" && !source.ok.is_empty() {
+            all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
+        }
+    }
+    let has = |name: &str| import.columns.contains_key(name);
+    for (span, moment) in SPANS {
+        if has(span) && has(moment) {
+            let message = format!("`{span}` and `{moment}` both say when that was");
+            all.push(Problem::at(&["import", "columns", span], message).hint("keep one of them"));
+        }
+    }
+    if let Some(moment) = MOMENTS.into_iter().find(|m| *m != "sent" && has(m) && !has("sent")) {
+        let message = format!("`{moment}` without `sent`: nothing says since when it counts");
+        all.push(
+            Problem::at(&["import", "columns", moment], message)
+                .hint("map `sent` too, or map spans: `ttft`, `e2e_latency`, `request_latency`"),
+        );
+    }
+    if !has("status") && !has("error") {
+        all.push(
+            Problem::at(&["import", "columns"], "nothing says which requests succeeded")
+                .hint("map `status` or `error`; if you know that all did, declare `status: {value: ok}`"),
+        );
+    }
+    if import.entry.is_some() {
+        all.push(Problem::at(&["import", "entry"], "a table holds one result").hint("remove `entry`"));
+    }
+    all
+}
+
+/// Reads the rows of a table through the column map.
+pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportError> {
+    let map = Map::new(import, sheet)?;
+    let n = sheet.places.len();
+    let mut imported = Imported::default();
+    let has_sent = import.columns.contains_key("sent");
+    imported.facts.clock = if has_sent { Clock::Cell } else { Clock::Request };
+    let mut base = i128::MAX;
+    for row in 0..n {
+        for name in ["scheduled", "sent"] {
+            base = base.min(map.time(name, row)?.unwrap_or(i128::MAX));
+        }
+    }
+    for row in 0..n {
+        imported.requests.push(map.row(row, has_sent.then_some(base))?);
+    }
+    for (name, source) in &import.columns {
+        let unit = source.unit.map(|u| format!(", {}", u.word())).unwrap_or_default();
+        let from = match (&source.from, &source.value) {
+            (Some(from), _) => format!("column {from}{unit}"),
+            (None, value) => format!("declared: {}", value.as_deref().unwrap_or_default()),
+        };
+        imported.mapping.push((name.clone(), from));
+    }
+    Ok(imported)
+}
+
+/// The column map, bound to a table.
+struct Map<'a> {
+    import: &'a Import,
+    sheet: &'a Sheet,
+}
+
+impl<'a> Map<'a> {
+    fn new(import: &'a Import, sheet: &'a Sheet) -> Result<Self, ImportError> {
+        for (name, source) in &import.columns {
+            let Some(from) = &source.from else { continue };
+            let Some(i) = sheet.names.iter().position(|n| n == from) else {
+                return Err(ImportError::at(
+                    "",
+                    format!("no column `{from}`, which `{name}` is made from"),
+                    format!("there are: {}", sheet.names.join(", ")),
+                ));
+            };
+            check_unit(name, source, from, sheet.units[i].as_deref())?;
+        }
+        Ok(Self { import, sheet })
+    }
+
+    /// Returns a value and where it stands.
+    fn field(&self, name: &str, row: usize) -> (Field, String) {
+        let Some(source) = self.import.columns.get(name) else { return (Field::Null, String::new()) };
+        if let Some(value) = &source.value {
+            return (Field::Text(value.clone()), format!("columns.{name}.value"));
+        }
+        let from = source.from.as_deref().unwrap_or_default();
+        let place = format!("{}, column {from}", self.sheet.places[row]);
+        let column = self.sheet.names.iter().position(|n| n == from);
+        (column.map_or(Field::Null, |i| self.sheet.columns[i][row].clone()), place)
+    }
+
+    /// Returns a time in ns, as the file's own clock has it.
+    fn time(&self, name: &str, row: usize) -> Result<Option<i128>, ImportError> {
+        let unit = self.import.columns.get(name).and_then(|source| source.unit);
+        let Some(unit) = unit.map(Unit::nanoseconds) else { return Ok(None) };
+        let (field, place) = self.field(name, row);
+        let ns = match &field {
+            Field::Null => return Ok(None),
+            Field::Int(value) => Some(i128::from(*value) * i128::from(unit)),
+            Field::Float(value) => float_ns(*value, unit),
+            Field::Text(text) => decimal_ns(text, unit),
+            Field::Other(_) => None,
+        };
+        match ns {
+            Some(ns) if ns < 0 => Err(ImportError::at(
+                place,
+                format!("the time {} is negative", shown(&field)),
+                "a clock that ran backwards spoils every latency of the run: measure again",
+            )),
+            Some(ns) => Ok(Some(ns)),
+            None => Err(not_a_number(place, &field)),
+        }
+    }
+
+    fn count(&self, name: &str, row: usize) -> Result<Option<i64>, ImportError> {
+        let (field, place) = self.field(name, row);
+        let value = match &field {
+            Field::Null => return Ok(None),
+            Field::Int(value) => Some(*value),
+            Field::Float(value) => whole(*value),
+            Field::Text(text) => text.parse().ok().or_else(|| whole(text.parse().ok()?)),
+            Field::Other(_) => None,
+        };
+        match value.filter(|n| *n >= 0) {
+            Some(count) => Ok(Some(count)),
+            None => Err(ImportError::at(
+                place,
+                format!("a count was expected, found {}", shown(&field)),
+                "leave the field empty where there is none",
+            )),
+        }
+    }
+
+    fn text(&self, name: &str, row: usize) -> Option<String> {
+        match self.field(name, row).0 {
+            Field::Null => None,
+            Field::Text(text) => Some(text),
+            other => Some(shown(&other)),
+        }
+    }
+
+    fn row(&self, row: usize, base: Option<i128>) -> Result<Row, ImportError> {
+        let mut out = Row::default();
+        let sent = self.time("sent", row)?;
+        if base.is_some() && sent.is_none() && self.text("error", row).is_none() && self.status(row).0 == "ok"
+        {
+            let (_, place) = self.field("sent", row);
+            return Err(ImportError::at(
+                place,
+                "a request that succeeded has no time of sending",
+                "leave `sent` out of the map to import spans alone",
+            ));
+        }
+        let place = |name: &str| format!("{} ({name})", self.sheet.places[row]);
+        let narrow = |name: &str, ns: i128| {
+            i64::try_from(ns)
+                .map_err(|_| ImportError::at(place(name), "the time is out of range", "check its `unit`"))
+        };
+        let relative = |name: &str| match (self.time(name, row)?, base) {
+            (Some(ns), Some(base)) => narrow(name, ns - base).map(Some),
+            _ => Ok(None),
+        };
+        out.sent_ns = match base {
+            Some(_) => relative("sent")?,
+            None => Some(0),
+        };
+        out.scheduled_ns = relative("scheduled")?;
+        out.headers_ns = relative("headers")?;
+        let since_sent = |moment: &str, span: &str| match (self.time(span, row)?, out.sent_ns) {
+            (Some(ns), Some(sent)) => narrow(span, ns + i128::from(sent)).map(Some),
+            _ => relative(moment),
+        };
+        let (first, last) = (since_sent("first_token", "ttft")?, since_sent("last_token", "e2e_latency")?);
+        let done = since_sent("done", "request_latency")?;
+        (out.first_token_ns, out.last_token_ns, out.done_ns) = (first, last, done);
+        let order = [("sent", out.sent_ns), ("first_token", first), ("last_token", last), ("done", done)];
+        let known: Vec<(&str, i64)> = order.into_iter().filter_map(|(name, at)| Some((name, at?))).collect();
+        if let Some(pair) = known.windows(2).find(|pair| pair[1].1 < pair[0].1) {
+            return Err(ImportError::at(
+                self.sheet.places[row].clone(),
+                format!("`{}` lies before `{}`: a negative time", pair[1].0, pair[0].0),
+                "check the units and the columns of the map; a span counts from `sent`",
+            ));
+        }
+        out.warmup = match self.text("phase", row).as_deref() {
+            None | Some("measured") => false,
+            Some("warmup") => true,
+            Some(other) => {
+                return Err(ImportError::at(
+                    self.field("phase", row).1,
+                    format!("`{other}` is no phase"),
+                    "a phase is `warmup` or `measured`",
+                ));
+            }
+        };
+        out.tokens_source = self.text("tokens_source", row);
+        if let Some(word) =
+            out.tokens_source.as_deref().filter(|w| !["usage", "timings", "tokenizer", "chunks"].contains(w))
+        {
+            return Err(ImportError::at(
+                self.field("tokens_source", row).1,
+                format!("`{word}` is no source of token counts"),
+                "it is `usage`, `timings`, `tokenizer` or `chunks`",
+            ));
+        }
+        out.prompt_tokens = self.count("prompt_tokens", row)?;
+        out.cached_prompt_tokens = self.count("cached_prompt_tokens", row)?;
+        out.output_tokens = self.count("output_tokens", row)?;
+        out.requested_output_tokens = self.count("requested_output_tokens", row)?;
+        out.http_status = self.count("http_status", row)?;
+        out.client_id = self.count("client_id", row)?;
+        out.session_id = self.count("session_id", row)?;
+        out.turn = self.count("turn", row)?;
+        out.prompt_digest = self.text("prompt_digest", row);
+        out.finish_reason = self.text("finish_reason", row);
+        (out.status, out.error) = self.status(row);
+        Ok(out)
+    }
+
+    /// Returns status and error: `status` decides if it is mapped, else whether there is an error.
+    fn status(&self, row: usize) -> (String, Option<String>) {
+        let error = self.text("error", row);
+        let Some(source) = self.import.columns.get("status") else {
+            return (if error.is_none() { "ok" } else { FAILED }.to_owned(), error);
+        };
+        match self.text("status", row) {
+            Some(word) if source.ok.contains(&word) => ("ok".to_owned(), error),
+            // With a list of words for success, every other word is a failure of that name.
+            Some(word) if STATUSES.contains(&word.as_str()) && (word != "ok" || source.ok.is_empty()) => {
+                (word, error)
+            }
+            Some(word) => (FAILED.to_owned(), error.or(Some(word))),
+            None => (FAILED.to_owned(), error.or(Some("the file gives no status".to_owned()))),
+        }
+    }
+}
+
+/// The unit in the map must not contradict the file: a stated unit, or the end of a name.
+fn check_unit(
+    name: &str,
+    source: &ColumnSource,
+    from: &str,
+    stated: Option<&str>,
+) -> Result<(), ImportError> {
+    let Some(unit) = source.unit else { return Ok(()) };
+    let told = match stated {
+        Some(stated) => Unit::from_word(stated),
+        None => from.rsplit_once('_').and_then(|(_, end)| Unit::from_word(end)),
+    };
+    match told {
+        Some(told) if told != unit => Err(ImportError::at(
+            format!("column {from}"),
+            format!("its unit is {}, the map says {} for `{name}`", told.word(), unit.word()),
+            format!("write `unit: {}`; if the file is wrong, correct it there", told.word()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn whole(value: f64) -> Option<i64> {
+    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+}
+
+fn float_ns(value: f64, unit: i64) -> Option<i128> {
+    let ns = (value * unit as f64).round();
+    (ns.is_finite() && ns.abs() < 1e30).then_some(ns as i128)
+}
+
+/// Reads a decimal number as ns without the rounding of doubles: wall clocks need more digits.
+fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
+    let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() || !plain(whole) || !plain(fraction) || whole.len() > 20 || fraction.len() > 15 {
+        return float_ns(text.parse().ok()?, unit);
+    }
+    let scale = 10_i128.pow(fraction.len() as u32);
+    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let value = whole.parse::<i128>().ok()? * scale + fraction;
+    let ns = value * i128::from(unit);
+    Some(sign * ((ns + scale / 2) / scale))
+}
+
+fn shown(field: &Field) -> String {
+    match field {
+        Field::Null => "nothing".to_owned(),
+        Field::Int(value) => value.to_string(),
+        Field::Float(value) => value.to_string(),
+        Field::Text(text) => format!("`{text}`"),
+        Field::Other(what) => (*what).to_owned(),
+    }
+}
+
+fn not_a_number(place: String, field: &Field) -> ImportError {
+    ImportError::at(
+        place,
+        format!("a time was expected, found {}", shown(field)),
+        "times are numbers; leave the field empty where there is none",
+    )
+}

@@ -1,0 +1,140 @@
+//! The settings of an import.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A result file of another tool, adopted as the rows of a load cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Import {
+    /// The tool that wrote the file, or the format of a table with a column map.
+    pub tool: Tool,
+    /// The file, relative to the working directory. `*` in the file's name stands for any text
+    /// as long as one file fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", required)]
+    pub file: Option<String>,
+    /// The tool's version, if you know it; a file that says another one is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub version: Option<String>,
+    /// Which result of a file that holds several, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1))]
+    pub entry: Option<u32>,
+    /// For `csv` and `parquet`: what each of our columns is made from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, ColumnSource>,
+    /// The digest of the file's bytes. Filled in while planning; a file that has another one is
+    /// refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub digest: Option<String>,
+}
+
+/// Who wrote a result file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tool {
+    /// `vllm bench serve --save-result`, with `--save-detailed` for rows.
+    Vllm,
+    /// `sglang.bench_serving`, with `--output-details` for rows.
+    Sglang,
+    /// `guidellm benchmark`, its JSON report.
+    Guidellm,
+    /// `aiperf profile`: `profile_export.jsonl` for rows, `profile_export_aiperf.json` for aggregates.
+    Aiperf,
+    /// A CSV file with a heading, a request a line.
+    Csv,
+    /// A Parquet file, a request a row.
+    Parquet,
+}
+
+impl Tool {
+    /// Returns the word used in the experiment and in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Guidellm => "guidellm",
+            Self::Aiperf => "aiperf",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+
+    /// Returns whether the file is a table that needs a column map.
+    pub(crate) fn is_table(self) -> bool {
+        matches!(self, Self::Csv | Self::Parquet)
+    }
+}
+
+/// What one of our columns is made from: a column of the file, or one value for every row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ColumnSource {
+    /// The column of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub from: Option<String>,
+    /// The unit of a time in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Unit")]
+    pub unit: Option<Unit>,
+    /// For `status`: the texts of the file that mean success.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ok: Vec<String>,
+    /// One value for every row, where the file has no such column and you know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub value: Option<String>,
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Seconds.
+    S,
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
+    /// Nanoseconds.
+    Ns,
+}
+
+impl Unit {
+    /// Returns the word used in the experiment and in units of columns.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::S => "s",
+            Self::Ms => "ms",
+            Self::Us => "us",
+            Self::Ns => "ns",
+        }
+    }
+
+    /// Returns the unit of a word, as files and columns' metadata spell it.
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "s" | "sec" | "seconds" => Some(Self::S),
+            "ms" | "milliseconds" => Some(Self::Ms),
+            "us" | "µs" | "microseconds" => Some(Self::Us),
+            "ns" | "nanoseconds" => Some(Self::Ns),
+            _ => None,
+        }
+    }
+
+    /// Returns how many nanoseconds one is.
+    pub(crate) fn nanoseconds(self) -> i64 {
+        match self {
+            Self::S => 1_000_000_000,
+            Self::Ms => 1_000_000,
+            Self::Us => 1_000,
+            Self::Ns => 1,
+        }
+    }
+}

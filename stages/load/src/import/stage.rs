@@ -1,0 +1,179 @@
+//! The stage's side of an import: settings to canonical parameters, a file to outputs.
+
+use pipeline::stage::{Content, Done, Failure, Job, Json, Media, Output, Problem};
+use serde_json::json;
+
+use super::json::{At, ImportError, documents};
+use super::rows::Imported;
+use super::settings::{Import, Tool};
+use super::{aiperf, columns, csv, file, guidellm, parquet, sglang, tables, vllm};
+
+/// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
+pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Problem>> {
+    let mut problems: Vec<Problem> = given
+        .as_object()
+        .into_iter()
+        .flat_map(|settings| settings.keys())
+        .filter(|key| *key != "import")
+        .map(|key| {
+            Problem::at(&[key], format!("`{key}` means nothing where results are imported"))
+                .hint("remove it: the file says what was measured")
+        })
+        .collect();
+    problems.extend(columns::problems(&import));
+    if let Some(pattern) = import.file.take() {
+        match file::find(&pattern) {
+            Ok((path, digest)) => {
+                if import.digest.as_ref().is_some_and(|pinned| *pinned != digest) {
+                    let message = format!("{} has the digest {digest}, not the one declared", path.display());
+                    problems.push(
+                        Problem::at(&["import", "digest"], message)
+                            .hint("correct `digest`, or restore the file"),
+                    );
+                }
+                import.digest = Some(digest);
+            }
+            Err((message, hint)) => {
+                problems.push(Problem::at(&["import", "file"], message).hint(hint));
+            }
+        }
+    } else if import.digest.is_none() {
+        problems.push(Problem::at(&["import"], "missing key `file`").hint("add `file:`"));
+    }
+    if problems.is_empty() { Ok(json!({ "import": import })) } else { Err(problems) }
+}
+
+/// Executes the cell: reads the file and returns its rows as tables.
+pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
+    let fail = |(message, hint): file::Wrong| Failure::failed(message).hint(hint);
+    let digest = import.digest.as_deref().unwrap_or_default();
+    let (path, bytes) = file::bytes_of(digest).map_err(fail)?;
+    job.control.check()?;
+    let read = read(import, &bytes);
+    let original = |bytes: Vec<u8>| Output {
+        name: "original".to_owned(),
+        media: media(import.tool),
+        content: Content::Bytes(bytes),
+        rows: None,
+    };
+    let imported = match read {
+        Ok(imported) => imported,
+        Err(error) => {
+            let failure = Failure::failed(format!("{}: {error}", path.display())).hint(&error.hint);
+            return Err(failure.evidence(original(bytes)));
+        }
+    };
+    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+    let mut done = Done::default();
+    for (name, table) in tables::tables(import, &imported, digest).map_err(wrong)? {
+        done.outputs.push(Output::table(name, &table)?);
+    }
+    done.outputs.push(Output::json("import", &tables::description(import, &imported, digest)));
+    done.outputs.push(original(bytes));
+    done.observations.insert("source".to_owned(), json!("imported"));
+    done.observations.insert("file".to_owned(), json!(path.display().to_string()));
+    done.warnings = imported.warnings;
+    Ok(done)
+}
+
+/// Reads a file as its tool writes it.
+pub(crate) fn read(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
+    check_version(import, rows_of(import, bytes)?)
+}
+
+fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
+    match import.tool {
+        Tool::Csv => return columns::read(import, &csv::read(bytes)?),
+        Tool::Parquet => return columns::read(import, &parquet::read(bytes)?),
+        _ if bytes.starts_with(b"PAR1") => {
+            let hint = "import it with `tool: parquet` and a column map";
+            return Err(ImportError::at("", "this is a Parquet file", hint));
+        }
+        _ => {}
+    }
+    let documents = documents(bytes)?;
+    if let Some(other) = recognise(&documents[0]).filter(|other| *other != import.tool) {
+        return Err(ImportError::at(
+            "",
+            format!("{} wrote this file, not {}", other.word(), import.tool.word()),
+            format!("write `tool: {}`", other.word()),
+        ));
+    }
+    if import.tool == Tool::Aiperf {
+        return aiperf::read(&documents);
+    }
+    if import.tool == Tool::Guidellm {
+        return guidellm::read(&At::root(&documents[0], "$"), import.entry);
+    }
+    let one = choose(&documents, import.entry)?;
+    match import.tool {
+        Tool::Vllm => vllm::read(&one),
+        Tool::Sglang => sglang::read(&one),
+        Tool::Guidellm | Tool::Aiperf | Tool::Csv | Tool::Parquet => unreachable!("read above"),
+    }
+}
+
+/// Picks the result asked for of a file to which a tool appended several.
+fn choose(documents: &[Json], entry: Option<u32>) -> Result<At<'_>, ImportError> {
+    let path = |i: usize| if documents.len() == 1 { "$".to_owned() } else { format!("result {} $", i + 1) };
+    let index = index(documents.len(), entry)?;
+    Ok(At::root(&documents[index], path(index)))
+}
+
+/// Returns the index of the entry asked for.
+pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportError> {
+    match entry.map(|e| e as usize) {
+        Some(entry) if entry >= 1 && entry <= held => Ok(entry - 1),
+        Some(entry) => Err(ImportError::at(
+            "",
+            format!("there is no result {entry}: the file holds {held}"),
+            "correct `entry`; the first is 1",
+        )),
+        None if held == 1 => Ok(0),
+        None => Err(ImportError::at(
+            "",
+            format!("the file holds {held} results"),
+            "say which with `entry:` (the first is 1); on an axis it may be `entry: ${axis}`",
+        )),
+    }
+}
+
+/// Tells the tool by keys that it alone writes.
+fn recognise(document: &Json) -> Option<Tool> {
+    let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
+    if has(&["endpoint_type", "num_prompts"]) || has(&["model_id", "tokenizer_id", "num_prompts"]) {
+        Some(Tool::Vllm)
+    } else if has(&["backend", "random_range_ratio", "completed"]) {
+        Some(Tool::Sglang)
+    } else if has(&["benchmarks"]) {
+        Some(Tool::Guidellm)
+    } else if has(&["metadata", "metrics"]) || has(&["aiperf_version"]) {
+        Some(Tool::Aiperf)
+    } else {
+        None
+    }
+}
+
+/// The version told by the user and that of the file must agree.
+fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, ImportError> {
+    match (&import.version, &imported.facts.tool_version) {
+        (Some(told), Some(found)) if told != found => Err(ImportError::at(
+            "",
+            format!("{} {found} wrote this file, not {told}", import.tool.word()),
+            "correct `version`, or leave it out: the file says it",
+        )),
+        (Some(told), None) => {
+            imported.facts.tool_version = Some(told.clone());
+            Ok(imported)
+        }
+        _ => Ok(imported),
+    }
+}
+
+fn media(tool: Tool) -> Media {
+    match tool {
+        Tool::Vllm | Tool::Guidellm => Media::Json,
+        Tool::Sglang | Tool::Aiperf | Tool::Csv => Media::Text,
+        Tool::Parquet => Media::Parquet,
+    }
+}

@@ -1,0 +1,116 @@
+//! `vllm bench serve --save-result [--save-detailed]`: `vllm/benchmarks/serve.py`.
+
+use super::arrays;
+use super::json::{At, ImportError};
+use super::rows::Imported;
+use super::statistics::{Definition, flat};
+
+const DISTRIBUTIONS: &[Definition] = &[
+    (
+        "ttft",
+        "ms",
+        "vLLM: first chunk with `choices`, whose text may be empty, minus the sending; std is that of the population",
+    ),
+    (
+        "tpot",
+        "ms",
+        "vLLM: (latency − ttft) ÷ (output tokens − 1), over requests of more than one token; std is that of the population",
+    ),
+    (
+        "itl",
+        "ms",
+        "vLLM: gap between two chunks with `choices`, over all requests: per chunk, not per token; std is that of the population",
+    ),
+    ("e2el", "ms", "vLLM: last chunk with `choices` minus the sending; std is that of the population"),
+    ("client_queue_time", "ms", "vLLM: wait for the client's own concurrency limit, in no other metric"),
+    ("e2el_including_client_queue", "ms", "vLLM: e2el and client_queue_time"),
+];
+
+const FIGURES: &[Definition] = &[
+    ("duration", "s", "vLLM: from the first dispatch to the return of the last request"),
+    ("completed", "requests", "vLLM: requests that succeeded"),
+    ("failed", "requests", "vLLM: requests that did not"),
+    ("total_input_tokens", "tok", "vLLM: prompt tokens of completed requests"),
+    ("total_output_tokens", "tok", "vLLM: output tokens of completed requests"),
+    ("request_throughput", "req/s", "vLLM: completed ÷ duration"),
+    (
+        "request_goodput",
+        "req/s",
+        "vLLM: completed requests within every bound ÷ duration; TPOT of one token counts as 0",
+    ),
+    ("output_throughput", "tok/s", "vLLM: total_output_tokens ÷ duration"),
+    ("total_token_throughput", "tok/s", "vLLM: prompt and output tokens ÷ duration"),
+    (
+        "max_output_tokens_per_s",
+        "tok/s",
+        "vLLM: the most chunks in a whole second of the run, counted as tokens",
+    ),
+    ("max_concurrent_requests", "requests", "vLLM: the most requests in flight"),
+];
+
+/// Reads one result.
+pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
+    let mut imported = Imported::default();
+    let completed = result.need("completed")?.count()?;
+    let n = |metric: &str| matches!(metric, "ttft" | "e2el").then_some(completed);
+    imported.summary = flat(result, DISTRIBUTIONS, FIGURES, n)?;
+    arrays::rows(result, &mut imported)?;
+    facts(result, &mut imported)?;
+    if imported.requests.is_empty() {
+        return Ok(imported);
+    }
+    if result.get("latencies").is_some() {
+        imported.map(&[(
+            "done_ns",
+            "sent_ns + latencies: vLLM's end of a request, its last chunk with `choices`",
+        )]);
+    } else {
+        imported.map(&[("done_ns", "last_token_ns: vLLM's end of a request, its last chunk with `choices`")]);
+        for row in imported.requests.iter_mut().filter(|row| row.status == "ok") {
+            row.done_ns = row.last_token_ns;
+        }
+    }
+    uncounted(result, &mut imported);
+    Ok(imported)
+}
+
+fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
+    let facts = &mut imported.facts;
+    facts.model = result.get("model_id").map(|v| v.text().map(str::to_owned)).transpose()?;
+    facts.api = result.get("backend").map(|v| v.text().map(str::to_owned)).transpose()?;
+    facts.expected_requests = result.get("num_prompts").map(|v| v.count()).transpose()?;
+    let limit = result.get("max_concurrency").map(|v| v.count()).transpose()?;
+    match result.get("request_rate") {
+        // Without a rate, a limit on concurrency makes a closed loop.
+        Some(rate) if rate.value == "inf" => {
+            facts.arrival = Some(if limit.is_some() { "closed-loop" } else { "burst" }.to_owned());
+            facts.clients = limit;
+        }
+        Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Without the server's usage and without a tokenizer vLLM writes 1 as the number of output
+/// tokens; a stream of several chunks shows that nobody counted.
+fn uncounted(result: &At<'_>, imported: &mut Imported) {
+    if result.get("tokenizer_id").is_some() {
+        return;
+    }
+    let mut forgotten = 0;
+    for row in &mut imported.requests {
+        let chunks = row.chunks_ns.as_ref().map_or(0, Vec::len);
+        // The last chunk may be empty, so two chunks may well be one token.
+        if row.output_tokens == Some(1) && chunks > 2 {
+            row.output_tokens = None;
+            forgotten += 1;
+        }
+    }
+    if forgotten > 0 {
+        imported.warnings.push(format!(
+            "{forgotten} requests have 1 output token in more than two chunks: vLLM had neither usage nor a \
+             tokenizer, so their count is unknown"
+        ));
+    }
+}
