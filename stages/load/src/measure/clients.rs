@@ -147,15 +147,27 @@ impl Plan {
 }
 
 impl Loop {
-    /// Opens connections before anything is measured. A failure here is left for the request
-    /// that needs the connection to report.
-    async fn connect_ahead(&self) {
-        for _ in 0..self.plan.connect_ahead {
-            match Connection::open(&self.shared, &self.plan.addresses, self.plan.limits.connect).await {
-                Ok(connection) => self.put_idle(connection),
-                Err(_) => return,
-            }
+    /// Opens connections before anything is measured, many at a time: a server that accepts
+    /// slowly would otherwise delay the first request by as many times as there are clients. A
+    /// failure here is left for the request that needs the connection to report.
+    async fn connect_ahead(self: &Arc<Self>) {
+        const AT_A_TIME: usize = 64;
+        let wanted = self.plan.connect_ahead;
+        let mut opening = JoinSet::new();
+        for worker in 0..wanted.min(AT_A_TIME) {
+            let run = self.clone();
+            let share = (wanted - worker).div_ceil(AT_A_TIME);
+            opening.spawn(async move {
+                for _ in 0..share {
+                    let opened = Connection::open(&run.shared, &run.plan.addresses, run.plan.limits.connect);
+                    match opened.await {
+                        Ok(connection) => run.put_idle(connection),
+                        Err(_) => return,
+                    }
+                }
+            });
         }
+        while opening.join_next().await.is_some() {}
     }
 
     fn put_idle(&self, connection: Connection) {
