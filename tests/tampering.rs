@@ -147,13 +147,10 @@ fn files_beside_the_report_are_sealed(study: &Study) {
         let name = path.strip_prefix(study.project.path()).expect("in the project").display().to_string();
         let said = study.tampered(&name, &mut random);
         let file = path.file_name().expect("a file").to_str().expect("UTF-8");
-        let words = match file {
-            "report.md" => "report",
-            "report.trace.parquet" => "trace",
-            "report.statements.parquet" => "statements",
-            "report.claims.parquet" => "claims",
-            "report.html" => "html",
-            other => other,
+        let words = match file.strip_prefix("report.") {
+            Some("md") => "report",
+            Some(rest) => rest.trim_end_matches(".parquet"),
+            None => file,
         };
         assert!(said.contains(words), "{name} was changed and is not named:\n{said}");
     }
@@ -220,7 +217,8 @@ fn a_byte_of_a_lock_or_a_record_is_named() {
 
 /// Returns line and words of a statement of the report that holds and stands on one line.
 fn statement(study: &Study) -> (usize, String) {
-    let bytes = fs::read(study.path(&format!("{}/report.statements.parquet", study.folder))).expect("statements");
+    let bytes =
+        fs::read(study.path(&format!("{}/report.statements.parquet", study.folder))).expect("statements");
     let table = Table::from_parquet(bytes).expect("a table");
     let column = |name: &str| -> Vec<Option<String>> {
         table.text(name).expect("a column").into_iter().map(|v| v.map(str::to_owned)).collect()
@@ -262,8 +260,12 @@ fn a_statement_whose_record_is_changed_beside_the_report_is_named() {
         let changed = match column.as_str() {
             "outcome" => {
                 let words = table.text("outcome").expect("outcomes");
-                let words: Vec<_> = words.iter().map(|w| w.map(|w| w.replace("alternative", "holds"))).collect();
-                artifacts::Column::text("outcome", words.into_iter().map(|w| w.map(|w| w.replace("refused", "licensed"))))
+                let words: Vec<_> =
+                    words.iter().map(|w| w.map(|w| w.replace("alternative", "holds"))).collect();
+                artifacts::Column::text(
+                    "outcome",
+                    words.into_iter().map(|w| w.map(|w| w.replace("refused", "licensed"))),
+                )
             }
             other => table.column(other).expect("a column"),
         };

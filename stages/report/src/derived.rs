@@ -126,7 +126,7 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     }
     for entry in spec.get("overrides").and_then(Json::as_array).into_iter().flatten() {
         let reason = entry.get("reason").and_then(Json::as_str).unwrap_or("no reason given");
-        let place = entry.get("where").map_or_else(|| entry.to_string(), ToString::to_string);
+        let place = entry.get("where").map_or_else(|| entry.to_string(), place_text);
         rows.push(["override".into(), place, reason.into()]);
     }
     for line in study.ledger.iter().filter(|l| l.status != CellStatus::Ok) {
@@ -154,6 +154,16 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
         return Err(Miss::Unread);
     }
     three(["what", "where", "reason"], &rows)
+}
+
+/// Writes where an override applies as coordinates are written, the stage first.
+fn place_text(place: &Json) -> String {
+    let Some(pairs) = place.as_object() else { return place.to_string() };
+    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes = pairs.iter().filter(|(key, _)| *key != "stage");
+    let axes: Vec<String> = axes.map(|(key, value)| format!("{key}={}", text(value))).collect();
+    let stage = pairs.get("stage").map(text).unwrap_or_default();
+    format!("{stage} {}", axes.join(",")).trim().to_owned()
 }
 
 fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {
@@ -241,11 +251,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     three(["topic", "subject", "text"], &rows)
 }
 
-fn load_limits(
-    data: &Data,
-    input: &Input,
-    say: &mut impl FnMut(&str, &str, String),
-) -> Result<(), Miss> {
+fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, String)) -> Result<(), Miss> {
     for (source, cells) in sources(data, input)? {
         let text = match source.as_str() {
             "measured" => continue,

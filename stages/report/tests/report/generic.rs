@@ -81,7 +81,10 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
     }
     let from_cells = said(&lab);
     assert_eq!(from_cells.len(), 2, "{from_cells:?}");
-    assert!(from_cells[0].contains("1 of 2 cells were measured by another tool and imported"), "{from_cells:?}");
+    assert!(
+        from_cells[0].contains("1 of 2 cells were measured by another tool and imported"),
+        "{from_cells:?}"
+    );
     assert!(from_cells[1].contains("1 of 2 cells are drawn from a declared model"), "{from_cells:?}");
     // What verification counted goes before: it read the same tables, and is one table to read.
     let census = |sources: &str| {

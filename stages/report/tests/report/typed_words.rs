@@ -53,8 +53,14 @@ const STATEMENTS: &[(&str, &str)] = &[
         "steepest",
         r#"steepest("results.efficiency", none, x="concurrency", y="efficiency", series=["configuration"], direction="falling")"#,
     ),
-    ("significantly", r#"significantly("results.comparison", {"workload": "short-decode"}, p="p_holm", alpha=0.05)"#),
-    ("no_evidence", r#"no_evidence("results.comparison", {"workload": "shared-prefix"}, p="p_holm", alpha=0.05)"#),
+    (
+        "significantly",
+        r#"significantly("results.comparison", {"workload": "short-decode"}, p="p_holm", alpha=0.05)"#,
+    ),
+    (
+        "no_evidence",
+        r#"no_evidence("results.comparison", {"workload": "shared-prefix"}, p="p_holm", alpha=0.05)"#,
+    ),
     ("consistent", r#"consistent("results.efficiency", none, "e2e_p95", across=["configuration"])"#),
 ];
 
@@ -66,8 +72,7 @@ fn documented() -> BTreeMap<String, (BTreeSet<String>, bool)> {
     let mut words = BTreeMap::new();
     for row in rows.take_while(|l| l.starts_with('|')) {
         let (left, right) = row.trim_matches('|').split_once(" | ").expect("a table of two columns");
-        let functions: BTreeSet<String> =
-            right.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let functions: BTreeSet<String> = right.split('`').skip(1).step_by(2).map(str::to_owned).collect();
         for part in left.split(", ") {
             let word = part.trim().trim_end_matches('¹').trim_matches('*').to_owned();
             words.insert(word, (functions.clone(), part.contains('¹')));
@@ -151,7 +156,9 @@ fn a_caption_and_a_heading_of_a_table_are_checked_for_words_too() {
                 "columns": [{"column": "configuration", "heading": heading}],
             }},
         });
-        lab.render(&settings, &crate::fixture::Templates::one("{{ table(\"t\") }}\n")).map(|_| ()).map_err(|f| f.reason)
+        lab.render(&settings, &crate::fixture::Templates::one("{{ table(\"t\") }}\n"))
+            .map(|_| ())
+            .map_err(|f| f.reason)
     };
     render("Some rows", "Configuration").expect("a clean table");
     for (caption, heading) in [("The fastest rows", "Configuration"), ("Some rows", "Best configuration")] {
