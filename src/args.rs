@@ -399,8 +399,15 @@ pub(crate) struct LoadArgs {
     /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) prompt_words: Option<(u32, u32)>,
+    /// Prompts of so many tokens, made of random words: `N` or `A..B`. The server's own
+    /// tokenizer counts, unless --tokenizer is given.
+    #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
+    pub(crate) prompt_tokens: Option<(u32, u32)>,
+    /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
+    #[arg(long, value_name = "FILE", requires = "prompt_tokens", help_heading = "What a request asks for")]
+    pub(crate) tokenizer: Option<String>,
     /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
-    /// so [default: as the workload says; 64 with --prompt-words].
+    /// so [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Decides prompts and random arrivals.

@@ -86,6 +86,9 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     row("Request throughput", number(summary.request_throughput, 2), "req/s");
     row("Output token throughput", number(summary.output_throughput, 2), "tok/s");
     row("Total token throughput", number(summary.total_throughput, 2), "tok/s");
+    if let Some(rate) = summary.schema_valid_rate {
+        row("Valid structured output", number(Some(rate * 100.0), 1), "% of complete answers");
+    }
     if *slo != Slo::default() {
         let bounds = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms)];
         let bounds: Vec<String> =
@@ -183,6 +186,7 @@ pub(super) fn json_of(
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
+        "schema_valid_rate": summary.schema_valid_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
         "observations": result.observations,
         "client": result.cell.health.as_ref().map(|h| json!({

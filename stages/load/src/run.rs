@@ -12,16 +12,17 @@ use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
-use crate::drive::{Company, Driven, Start, drive};
+use crate::drive::{Company, Driven, Start, drive, resolve};
 use crate::get::Endpoint;
-use crate::prompts::{PromptError, PromptSet};
+use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
 use crate::rows::{ChunkRow, RequestRow, RequestStatus};
 use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::workload::Workload;
+use crate::wire::Address;
+use crate::workload::{Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -240,15 +241,46 @@ impl LoadSpec {
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
+        Self::counted(settings, origin, None)
+    }
+
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    ///
+    /// # Errors
+    /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
+    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+        let tokenizer = match &settings.workload {
+            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
+            Some(WorkloadChoice::Name(_)) | None => None,
+        };
+        let Some(Tokenizer::Server(declared)) = tokenizer else {
+            return Self::counted(settings, origin, None);
+        };
+        let address = Address::parse(&target.base_url).map_err(PromptError)?;
+        let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
+        let expected = declared.server.fingerprint.as_deref();
+        let server =
+            ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
+        Self::counted(settings, origin, Some(&server))
+    }
+
+    fn counted(
+        settings: Settings,
+        origin: Origin,
+        server: Option<&dyn Counter>,
+    ) -> Result<Self, PromptError> {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
         else {
             return Err(PromptError(
                 "workload or arrival is missing, or the workload still a name".to_owned(),
             ));
         };
-        let measured = settings.requests.unwrap_or_default() as usize;
+        let amount = match settings.sessions {
+            Some(sessions) => Amount::Sessions(sessions as usize),
+            None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
+        };
         Ok(Self {
-            prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
+            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,

@@ -20,6 +20,8 @@ pub struct Summarizer {
     output_tokens: i64,
     prompt_tokens: i64,
     good: u64,
+    structured: u64,
+    valid: u64,
     ttft: Sample,
     ttft_scheduled: Sample,
     tpot: Sample,
@@ -44,6 +46,8 @@ impl Summarizer {
             output_tokens: 0,
             prompt_tokens: 0,
             good: 0,
+            structured: 0,
+            valid: 0,
             ttft: sample(),
             ttft_scheduled: sample(),
             tpot: sample(),
@@ -76,6 +80,8 @@ impl Summarizer {
             self.sent.add(sent);
         }
         put(&mut self.send_lag, row.send_lag_ns.map(|ns| ns as f64 / 1e6))?;
+        self.structured += u64::from(row.schema_valid.is_some());
+        self.valid += u64::from(row.schema_valid == Some(true));
         if row.status != RequestStatus::Ok {
             return Ok(());
         }
@@ -116,6 +122,7 @@ impl Summarizer {
             total_throughput: rate((self.output_tokens + self.prompt_tokens) as f64),
             output_tokens: self.output_tokens,
             prompt_tokens: self.prompt_tokens,
+            schema_valid_rate: (self.structured > 0).then(|| self.valid as f64 / self.structured as f64),
             ttft: self.ttft.distribution()?,
             ttft_scheduled: if open { self.ttft_scheduled.distribution()? } else { None },
             tpot: self.tpot.distribution()?,

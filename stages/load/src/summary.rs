@@ -89,6 +89,8 @@ pub struct Summary {
     pub output_tokens: i64,
     /// Prompt tokens of answered requests.
     pub prompt_tokens: i64,
+    /// Share of structured answers that keep their schema; `None` if none was asked for.
+    pub schema_valid_rate: Option<f64>,
     /// First token − sent, ms.
     pub ttft: Option<Distribution>,
     /// First token − scheduled, ms; only for open arrivals.
@@ -211,6 +213,8 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
     let over =
         |f: &dyn Fn(&RequestRow) -> Option<f64>| Distribution::of(ok.iter().copied().filter_map(f).collect());
     let good = ok.iter().filter(|r| slo.kept(r)).count() as f64;
+    let judged: Vec<bool> = counted.iter().filter_map(|r| r.schema_valid).collect();
+    let valid = judged.iter().filter(|valid| **valid).count() as f64;
     let open = counted.iter().all(|r| r.client_id.is_none());
     Summary {
         window_s,
@@ -219,6 +223,7 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
         total_throughput: rate((output_tokens + prompt_tokens) as f64),
         output_tokens,
         prompt_tokens,
+        schema_valid_rate: (!judged.is_empty()).then(|| valid / judged.len() as f64),
         ttft: over(&ttft),
         ttft_scheduled: if open { over(&|r| ms(Some(r.scheduled_ns), r.first_token_ns)) } else { None },
         tpot: over(&tpot),
@@ -275,11 +280,14 @@ mod tests {
             sent_ns: Some(sent),
             headers_ns: Some(first),
             first_token_ns: Some(first),
+            first_reasoning_ns: None,
+            first_answer_ns: Some(first),
             last_token_ns: Some(last),
             done_ns: last,
             prompt_tokens: Some(10),
             cached_prompt_tokens: None,
             output_tokens: Some(3),
+            reasoning_tokens: None,
             tokens_source: None,
             tokens_agree: None,
             requested_output_tokens: 3,

@@ -3,6 +3,7 @@
 use artifacts::{Column, Digest, Table, TableError};
 
 use crate::client_health::ClientHealth;
+use crate::prompts::PromptSet;
 use crate::rows::{Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{CellFacts, LoadResult, LoadSpec};
 use crate::scrape::metrics_table;
@@ -24,7 +25,8 @@ pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str,
             "cell",
             cell_table(
                 &result.cell,
-                Tally::of(&result.requests, &result.chunks).replays,
+                &spec.prompts,
+                &Tally::of(&result.requests, &result.chunks),
                 lags(&result.requests).as_ref(),
                 &digest,
             )?,
@@ -48,12 +50,14 @@ pub(crate) fn measured_lag(row: &RequestRow) -> Option<f64> {
 /// Makes the table `cell`: one row.
 pub(crate) fn cell_table(
     cell: &CellFacts,
-    replays: u64,
+    prompts: &PromptSet,
+    tally: &Tally,
     send_lag_ms: Option<&Distribution>,
     prompt_set: &Digest,
 ) -> Result<Table, TableError> {
     let int = |name: &str, value: Option<i64>, meaning: &str| Column::int(name, [value]).describe(meaning);
     let text = |name: &str, value: &str, meaning: &str| Column::text(name, [Some(value)]).describe(meaning);
+    let sessions = prompts.sessions().map(|sessions| sessions.len() as i64);
     let mut columns = vec![
         text("source", cell.source.word(), "where the rows come from: `measured`, `imported` or `simulated`"),
         int("expected_requests", Some(cell.expected_requests as i64), "measured requests planned")
@@ -69,6 +73,30 @@ pub(crate) fn cell_table(
         text("api", cell.api, "the API spoken"),
         Column::boolean("streamed", [Some(cell.streamed)]).describe("whether answers were streamed"),
         text("prompt_set", &prompt_set.to_string(), "digest of the `prompts` table"),
+        text(
+            "length_source",
+            prompts.length_source.word(),
+            "what counted the prompts' lengths: `server-tokenizer`, `tokenizer-file`, `words`, `characters`, or \
+             `given` texts",
+        ),
+        Column::text("tokenizer", [prompts.tokenizer.as_deref()])
+            .describe("digest of the tokenizer's file, or fingerprint of the server's; null without one"),
+        int(
+            "prompt_tokens_min",
+            tally.prompt_tokens.map(|t| t.min),
+            "fewest prompt tokens of an answered request",
+        )
+        .unit("tok"),
+        Column::float("prompt_tokens_mean", [tally.prompt_tokens.map(|t| t.mean())])
+            .unit("tok")
+            .describe("prompt tokens of answered requests, as the server counts them: mean"),
+        int(
+            "prompt_tokens_max",
+            tally.prompt_tokens.map(|t| t.max),
+            "most prompt tokens of an answered request",
+        )
+        .unit("tok"),
+        int("sessions", sessions, "sessions planned; null if requests stand alone"),
         int("started_unix_ns", Some(cell.started_unix_ns), "wall-clock time of the cell's start, since 1970")
             .unit("ns"),
         int("measured_from_ns", cell.measured_from_ns, "when the measured phase began").unit("ns"),
@@ -80,7 +108,7 @@ pub(crate) fn cell_table(
             .unit("ms")
             .describe("99th percentile (type 7) of `send_lag_ns` of measured requests"),
         int("connections", Some(cell.connections as i64), "connections opened"),
-        int("replays", Some(replays as i64), "requests replayed on a fresh connection"),
+        int("replays", Some(tally.replays as i64), "requests replayed on a fresh connection"),
         Column::float("send_lag_p50", [send_lag_ms.map(|lag| lag.p50)])
             .unit("ms")
             .describe("median of `send_lag_ns` of measured requests"),

@@ -19,10 +19,37 @@ pub struct Tally {
     pub replays: u64,
     /// The most requests in flight at once, measured ones.
     pub peak_in_flight: Option<i64>,
+    /// Prompt tokens of measured requests that were answered, where they are known.
+    pub prompt_tokens: Option<Spread>,
     /// Chunks of measured requests.
     pub chunks: u64,
     /// Socket reads that completed at least one of them.
     pub chunk_reads: u64,
+}
+
+/// The spread of a count over requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The smallest.
+    pub min: i64,
+    /// The largest.
+    pub max: i64,
+    /// The sum.
+    pub sum: i64,
+    /// Of how many.
+    pub n: u64,
+}
+
+impl Spread {
+    fn with(known: Option<Self>, value: i64) -> Self {
+        let Self { min, max, sum, n } = known.unwrap_or(Self { min: value, max: value, sum: 0, n: 0 });
+        Self { min: min.min(value), max: max.max(value), sum: sum.saturating_add(value), n: n + 1 }
+    }
+
+    /// Returns the mean.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.n as f64
+    }
 }
 
 impl Tally {
@@ -61,6 +88,11 @@ impl Tally {
         }
         if row.superseded {
             return;
+        }
+        if matches!(row.status, RequestStatus::Ok | RequestStatus::InvalidOutput)
+            && let Some(tokens) = row.prompt_tokens
+        {
+            self.prompt_tokens = Some(Spread::with(self.prompt_tokens, tokens));
         }
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {

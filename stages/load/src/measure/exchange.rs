@@ -111,6 +111,8 @@ pub(crate) enum End {
     Broken(String),
     /// Everything was stopped.
     Stopped(Stop),
+    /// It was never sent: the session it belongs to could not go on.
+    NotSent,
 }
 
 /// The raw evidence of one attempt.
@@ -135,6 +137,27 @@ pub(crate) struct Attempt {
     pub(crate) end: End,
     /// Whether a second attempt follows.
     pub(crate) superseded: bool,
+}
+
+impl Attempt {
+    /// Makes an attempt of which nothing is known yet but when it is due.
+    pub(crate) fn due(request: usize, attempt: u32, client: Option<u32>, scheduled_ns: u64) -> Self {
+        Self {
+            request,
+            attempt,
+            client,
+            scheduled_ns,
+            connect_ns: None,
+            sent_ns: None,
+            in_flight: 0,
+            bytes: Vec::new(),
+            reads: Vec::new(),
+            headers_ns: None,
+            done_ns: 0,
+            end: End::Closed,
+            superseded: false,
+        }
+    }
 }
 
 /// An open connection.

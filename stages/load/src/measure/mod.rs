@@ -35,6 +35,12 @@
 //! right after its answers gets a fresh connection for every further request, opened before
 //! `sent` is stamped.
 //!
+//! # Sessions
+//!
+//! A turn is sent with the answers before it, so its bytes cannot be rendered beforehand: the
+//! thread that takes answers apart renders them while the user thinks, and hands them back. Where
+//! thinking takes no time, rendering is part of that turn's send lag.
+//!
 //! # Limits
 //!
 //! A request's time limits are checked when they may have passed and at least twice a second;
@@ -47,8 +53,9 @@ mod clients;
 mod clock;
 mod exchange;
 mod health;
+mod turns;
 
-pub(crate) use clients::{Measured, Plan, Planned, measure};
+pub(crate) use clients::{Ended, Measured, Plan, Planned, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
 pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};

@@ -2,7 +2,13 @@
 
 mod beside;
 mod calibration;
+mod canned;
 mod common;
 mod faults;
 mod runs;
+mod sessions;
 mod stage;
+mod structured;
+mod studies;
+mod tokens;
+mod wire;
