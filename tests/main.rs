@@ -17,3 +17,4 @@ mod planted;
 mod publish;
 mod readme;
 mod sql;
+mod tampering;

@@ -243,6 +243,11 @@ fn study(graph: &Graph<'_>) -> Study {
     Study { spec, trail: Digest::of(b"dry run"), ledger }
 }
 
+/// What stands for the record of a made-up cell: a report reads attempts and claims there.
+fn record_of(cell: &str) -> Vec<u8> {
+    serde_json::json!({ "cell": cell, "attempts": [], "claims": {} }).to_string().into_bytes()
+}
+
 /// Why a cell has no outputs.
 enum Stopped {
     /// It could not be executed: something it needs has no outputs.
@@ -337,6 +342,9 @@ impl Pass<'_> {
                 if let Some(lease) = done.lease {
                     lease.release();
                 }
+                if node.class == LockClass::Measurement {
+                    self.store.put(&record_of(&node.texts[cell]))?;
+                }
                 Ok(self.keep(done.outputs)?)
             }
             Err(failure) => Err(Stopped::Failed(failure)),
@@ -404,7 +412,7 @@ impl Pass<'_> {
                     Err((status, reason)) => (*status, Some(reason.clone()), BTreeMap::new()),
                 };
                 let record = (measured && self.study.is_some() && status == CellStatus::Ok)
-                    .then(|| Digest::of(node.texts[i].as_bytes()));
+                    .then(|| Digest::of(&record_of(&node.texts[i])));
                 InputCell {
                     coordinates: coordinates(&planned.at),
                     status,

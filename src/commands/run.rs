@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
 use pipeline::record::Build;
-use pipeline::{CellStatus, Event, LedgerLine, RunOptions, RunSummary, StudyResult};
+use pipeline::{CellStatus, Event, LedgerLine, Media, RunOptions, RunSummary, StudyResult};
 use serde_json::{Value, json};
 
 use crate::args::{Global, RunArgs};
@@ -124,7 +124,8 @@ fn result_name(result: &StudyResult) -> String {
     std::iter::once(result.stage.clone()).chain(labels).collect::<Vec<_>>().join("-")
 }
 
-/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet`, and every other output under its name.
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
+/// likewise, and every other output under its name.
 /// Returns false if the result holds no report.
 fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -135,10 +136,9 @@ fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool
         let target = match name.as_str() {
             "report" => path.to_owned(),
             "trace" => trace_file(path),
-            // Tables of its own lie in the store: those a reader needs beside the report are these.
-            "statements" => path.with_extension("statements.parquet"),
-            "claims" => path.with_extension("claims.parquet"),
             "html" => path.with_extension("html"),
+            // Its statements and the tables it derived itself.
+            table if artifact.media == Media::Parquet => path.with_extension(format!("{table}.parquet")),
             other => folder.join(other),
         };
         let bytes = store.get(&artifact.digest)?;

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use artifacts::Digest;
+use pipeline::Media;
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
@@ -164,7 +165,7 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
         let path = match name.as_str() {
             "report" | "trace" => continue,
             "html" => document.path.with_extension("html"),
-            "statements" | "claims" => document.path.with_extension(format!("{name}.parquet")),
+            _ if artifact.media == Media::Parquet => document.path.with_extension(format!("{name}.parquet")),
             other => folder.join(other),
         };
         match fs::read(&path) {

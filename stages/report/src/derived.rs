@@ -126,7 +126,7 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     }
     for entry in spec.get("overrides").and_then(Json::as_array).into_iter().flatten() {
         let reason = entry.get("reason").and_then(Json::as_str).unwrap_or("no reason given");
-        let place = entry.get("where").map_or_else(|| entry.to_string(), ToString::to_string);
+        let place = entry.get("where").map_or_else(|| entry.to_string(), place_text);
         rows.push(["override".into(), place, reason.into()]);
     }
     for line in study.ledger.iter().filter(|l| l.status != CellStatus::Ok) {
@@ -154,6 +154,16 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
         return Err(Miss::Unread);
     }
     three(["what", "where", "reason"], &rows)
+}
+
+/// Writes where an override applies as coordinates are written, the stage first.
+fn place_text(place: &Json) -> String {
+    let Some(pairs) = place.as_object() else { return place.to_string() };
+    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes = pairs.iter().filter(|(key, _)| *key != "stage");
+    let axes: Vec<String> = axes.map(|(key, value)| format!("{key}={}", text(value))).collect();
+    let stage = pairs.get("stage").map(text).unwrap_or_default();
+    format!("{stage} {}", axes.join(",")).trim().to_owned()
 }
 
 fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {
@@ -199,7 +209,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     }
     for input in data.stages() {
         match input.kind.as_str() {
-            "load" => load_limits(data, input, &mut say),
+            "load" => load_limits(data, input, &mut say)?,
             "provision" if input.cells.len() == 1 => say(
                 "one host",
                 &input.stage,
@@ -241,17 +251,16 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     three(["topic", "subject", "text"], &rows)
 }
 
-fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, String)) {
-    let has = |cell: &InputCell, key: &str| cell.parameters.get(key).is_some_and(|v| !v.is_null());
-    let total = ok(input).count();
-    for (key, text) in [
-        ("simulate", "are drawn from a declared model of a server and were not measured"),
-        ("import", "were measured by another tool and imported"),
-    ] {
-        let count = ok(input).filter(|c| has(c, key)).count();
-        if count > 0 {
-            say("source", &input.stage, format!("the rows of {count} of {total} cells {text}"));
-        }
+fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, String)) -> Result<(), Miss> {
+    for (source, cells) in sources(data, input)? {
+        let text = match source.as_str() {
+            "measured" => continue,
+            "simulated" => "are drawn from a declared model of a server and were not measured",
+            "imported" => "were measured by another tool and imported",
+            _ => "come from a source that their tables do not name",
+        };
+        let total = ok(input).count();
+        say("source", &input.stage, format!("the rows of {cells} of {total} cells {text}"));
     }
     let closed = ok(input).any(|c| c.parameters.pointer("/arrival/closed-loop").is_some());
     if closed {
@@ -263,7 +272,7 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
                 .to_owned(),
         );
     }
-    let Ok(study) = data.study() else { return };
+    let Ok(study) = data.study() else { return Ok(()) };
     let replicate =
         study.spec.pointer(&format!("/stages/{}/replicate", input.stage)).and_then(Json::as_array);
     let levels: Vec<usize> = replicate
@@ -282,4 +291,45 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
         };
         say("repetitions", &input.stage, text);
     }
+    Ok(())
+}
+
+/// How many ok cells of a load stage have rows of each source, as verification counted them or,
+/// where none did, as the cells' own tables say. A stage without such tables says nothing.
+fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
+    let stage = || vec![("stage".to_owned(), vec![Scalar::Text(input.stage.clone())])];
+    for verify in data.stages().iter().filter(|s| s.kind == "verify" && s.cells.len() == 1) {
+        let name = format!("{}.census", verify.stage);
+        if !data.has(&name) {
+            continue;
+        }
+        let census = data.view(&name, &stage())?;
+        if census.rows.len() == 1
+            && let Ok(Scalar::Text(text)) = census.get(0, "sources")
+        {
+            return Ok(counts(&text, ok(input).count()));
+        }
+    }
+    let name = format!("{}.cell", input.stage);
+    let mut found = BTreeMap::new();
+    if data.has(&name) {
+        let cells = data.view(&name, &Vec::new())?;
+        for row in 0..cells.rows.len() {
+            let source = match cells.get(row, "source") {
+                Ok(Scalar::Text(source)) => source,
+                _ => "unknown".to_owned(),
+            };
+            *found.entry(source).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the census's `simulated`, or `3 imported, 5 measured` where there are several sources.
+fn counts(text: &str, total: usize) -> BTreeMap<String, usize> {
+    let parts = text.split(", ").map(|part| match part.split_once(' ') {
+        Some((count, source)) => (source.to_owned(), count.parse().unwrap_or(total)),
+        None => (part.to_owned(), total),
+    });
+    parts.collect()
 }

@@ -230,6 +230,11 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
     }
     for figure in &figures {
         check_figure(figure, &mut problems);
+        // `ref("name")` and the numbering could not tell them apart.
+        if tables.iter().any(|t| t.name == figure.name) {
+            let message = format!("a table is named `{}`, too: give them different names", figure.name);
+            problems.push(Problem::at(&["figures", &figure.name], message));
+        }
     }
     for literal in &settings.literals {
         if literal.reason.trim().is_empty() || literal.text.trim().is_empty() {

@@ -38,7 +38,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        3
+        4
     }
 
     fn class(&self) -> Class {

@@ -68,7 +68,7 @@ fn hardware(text: &mut String) {
 fn tables(text: &mut String) {
     text.push_str(
         "\n## The tables\n\n\
-         Columns named by axes stand in `gates` and `exclusions` behind `cell`. A user's own gate in SQL sees the \
+         Columns named by axes stand in `gates` and `exclusions` behind `cell`. A judgement of a stage as a whole has the label of an axis that the cells share, else null. A user's own gate in SQL sees the \
          tables of one cell; these four are read by `benchtrail sql` (with the stage's name, \
          quoted: `\"checks.gates\"`) and by the templates of reports.\n",
     );

@@ -44,7 +44,7 @@ fn text(value: &str) -> Scalar {
     Scalar::Text(value.to_owned())
 }
 
-fn store_table(store: &Store, table: &Table) -> Artifact {
+pub(crate) fn store_table(store: &Store, table: &Table) -> Artifact {
     let bytes = table.to_parquet().unwrap();
     let digest = store.put(&bytes).unwrap();
     Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
@@ -56,7 +56,7 @@ fn store_json(store: &Store, value: &Json) -> Artifact {
     Artifact { digest, media: Media::Json, bytes: bytes.len() as u64, rows: None }
 }
 
-fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
+pub(crate) fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
     InputCell {
         coordinates: at,
         status: CellStatus::Ok,

@@ -7,3 +7,4 @@ mod generic;
 mod rendering;
 mod statements;
 mod typed_numbers;
+mod typed_words;
