@@ -11,14 +11,48 @@ mod grid;
 mod scale;
 mod svg;
 
-use artifacts::Scalar;
+use artifacts::{Digest, Scalar};
 
 use crate::data::{Data, Miss, View};
 use crate::language::declared;
 use crate::settings::{FigureKind, FigureSettings};
 use svg::Svg;
 
-/// Draws a figure.
+pub(crate) use svg::scoped_style;
+#[cfg(test)]
+pub(crate) use svg::{DARK, LIGHT};
+
+/// A figure as it was drawn.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// The name.
+    pub name: String,
+    /// The picture, on its own.
+    pub svg: String,
+    /// The table it shows, as `stage.output`.
+    pub table: String,
+    /// The table's digests: one, or one for each cell of its stage.
+    pub digests: Vec<Digest>,
+}
+
+impl Drawn {
+    /// Returns the picture for a page that has the style and other pictures: without a style of
+    /// its own, its names made its own.
+    pub(crate) fn inline(&self, id: &str) -> String {
+        // A quote inside a text is written as an entity, so these stand at one place each.
+        let svg =
+            self.svg.replacen("aria-labelledby=\"t d\"", &format!("aria-labelledby=\"{id}-t {id}-d\""), 1);
+        let svg = svg.replacen("id=\"t\"", &format!("id=\"{id}-t\""), 1);
+        let svg = svg.replacen("id=\"d\"", &format!("id=\"{id}-d\""), 1);
+        let style = svg.find("<style>").zip(svg.find("</style>\n"));
+        match style {
+            Some((from, to)) => format!("{}{}", &svg[..from], &svg[to + "</style>\n".len()..]),
+            None => svg,
+        }
+    }
+}
+
+/// Draws a figure; returns it with the digests of its table.
 ///
 /// # Errors
 /// If the table lacks a column, or no row can be drawn.
@@ -27,7 +61,7 @@ pub(crate) fn draw(
     settings: &FigureSettings,
     title: &str,
     caption: &str,
-) -> Result<String, String> {
+) -> Result<(String, Vec<Digest>), String> {
     let view = data.view(&settings.table, &declared(&settings.only)).map_err(|miss| match miss {
         Miss::Unread => "the table is not read yet".to_owned(),
         Miss::Wrong(message) => message,
@@ -42,8 +76,9 @@ pub(crate) fn draw(
         FigureKind::HeatMap => grid::draw(&plot, &mut svg)?,
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
-    let digests: Vec<_> = view.parts.iter().map(|p| p.digest.to_string()).collect();
-    Ok(svg.finish(&digests))
+    let digests: Vec<Digest> = view.parts.iter().map(|p| p.digest).collect();
+    let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
+    Ok((svg.finish(&names), digests))
 }
 
 /// A table and what to draw of it.
