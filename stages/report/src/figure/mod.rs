@@ -5,15 +5,21 @@
 //! Colours are told apart by people with any colour vision, follow the reader's dark mode,
 //! and are never the only difference between series: markers differ, too.
 
+mod boxes;
+mod bubbles;
 mod curves;
+mod fitted;
 mod forest;
+mod frame;
 mod grid;
 mod scale;
 mod svg;
+mod timeline;
 
 use artifacts::{Digest, Scalar};
 
 use crate::data::{Data, Miss, View};
+use crate::format::format_value;
 use crate::language::declared;
 use crate::settings::{FigureKind, FigureSettings};
 use svg::Svg;
@@ -62,10 +68,7 @@ pub(crate) fn draw(
     title: &str,
     caption: &str,
 ) -> Result<(String, Vec<Digest>), String> {
-    let view = data.view(&settings.table, &declared(&settings.only)).map_err(|miss| match miss {
-        Miss::Unread => "the table is not read yet".to_owned(),
-        Miss::Wrong(message) => message,
-    })?;
+    let view = data.view(&settings.table, &declared(&settings.only)).map_err(told)?;
     if view.rows.is_empty() {
         return Err("no row of its table matches".to_owned());
     }
@@ -74,11 +77,31 @@ pub(crate) fn draw(
     match settings.kind {
         FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
         FigureKind::HeatMap => grid::draw(&plot, &mut svg)?,
+        FigureKind::Matrix => grid::matrix(&plot, &mut svg)?,
+        FigureKind::Box => boxes::draw(&plot, &mut svg)?,
+        FigureKind::Bubble => bubbles::draw(&plot, &mut svg)?,
+        FigureKind::Timeline => timeline::draw(&plot, &mut svg)?,
+        FigureKind::Fit => {
+            let name = settings.fit.as_deref().expect("checked: a fit has `fit`");
+            let fit = data.view(name, &declared(&settings.only)).or_else(|miss| match miss {
+                // The condition may name a column that only the points have.
+                Miss::Wrong(_) => data.view(name, &Vec::new()),
+                miss @ Miss::Unread => Err(miss),
+            });
+            fitted::draw(&plot, &fit.map_err(told)?, &mut svg)?;
+        }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
     let digests: Vec<Digest> = view.parts.iter().map(|p| p.digest).collect();
     let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
     Ok((svg.finish(&names), digests))
+}
+
+fn told(miss: Miss) -> String {
+    match miss {
+        Miss::Unread => "the table is not read yet".to_owned(),
+        Miss::Wrong(message) => message,
+    }
 }
 
 /// A table and what to draw of it.
@@ -89,10 +112,7 @@ pub(super) struct Plot<'a> {
 
 impl Plot<'_> {
     fn scalar(&self, row: usize, column: &str) -> Result<Scalar, String> {
-        self.view.get(row, column).map_err(|miss| match miss {
-            Miss::Unread => "the table is not read yet".to_owned(),
-            Miss::Wrong(message) => message,
-        })
+        self.view.get(row, column).map_err(told)
     }
 
     fn number(&self, row: usize, column: &str) -> Result<Option<f64>, String> {
@@ -126,6 +146,21 @@ impl Plot<'_> {
     fn mark(&self, row: usize) -> String {
         let (part, at) = self.view.rows[row];
         if self.view.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
+    }
+
+    /// A value of a column as text, in the figure's format if it fits.
+    fn written(&self, value: f64, column: &str) -> String {
+        let unit = self.view.unit(column);
+        let scalar = Scalar::Float(value);
+        let plain = || format_value(&scalar, unit.as_deref(), "", "");
+        format_value(&scalar, unit.as_deref(), &self.settings.format, "")
+            .or_else(|_| plain())
+            .unwrap_or_else(|_| value.to_string())
+    }
+
+    /// The row's key, for the title of its mark.
+    fn key(&self, row: usize) -> String {
+        self.view.row_name(row).replace(',', ", ")
     }
 
     /// A column's name and unit for people.

@@ -9,7 +9,7 @@ pub(crate) const LIGHT: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#b0529b",
 /// The colours of series on a dark ground.
 pub(crate) const DARK: [&str; 6] = ["#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5"];
 
-const RULES: [(&str, &str); 11] = [
+const RULES: [(&str, &str); 14] = [
     (".line", "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round"),
     (".mark", "fill:currentColor;stroke:none"),
     (".band", "fill:currentColor;fill-opacity:.16;stroke:none"),
@@ -17,6 +17,9 @@ const RULES: [(&str, &str); 11] = [
     (".grid", "stroke:currentColor;stroke-opacity:.13"),
     (".axis", "stroke:currentColor;stroke-opacity:.55"),
     (".reference", "fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4"),
+    (".point", "fill:currentColor;fill-opacity:.45;stroke:none"),
+    (".bubble", "fill:currentColor;fill-opacity:.35;stroke:currentColor;stroke-width:1.5"),
+    (".box", "fill:currentColor;fill-opacity:.14;stroke:currentColor;stroke-width:1.5"),
     (".small", "font-size:11px"),
     (".muted", "fill-opacity:.75"),
     (".title", "font-size:14px;font-weight:600"),
@@ -118,6 +121,15 @@ impl Svg {
         let _ = writeln!(
             self.body,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" {attributes}><title>{hover}</title></rect>"
+        );
+    }
+
+    /// A small round mark of a point among many, or a large one whose area tells a value.
+    pub(super) fn dot(&mut self, at: (f64, f64), r: f64, class: &str, row: &str, hover: &str) {
+        let (x, y, r, hover) = (fixed(at.0), fixed(at.1), fixed(r), escape(hover));
+        let _ = writeln!(
+            self.body,
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" class=\"{class}\" data-row=\"{row}\"><title>{hover}</title></circle>"
         );
     }
 

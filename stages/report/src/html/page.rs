@@ -46,9 +46,12 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
         sheet()
     );
     page.reserve(body.out.len() + 4096);
-    contents(&mut page, &body.headings);
     page.push_str("<main id=\"text\">\n");
-    page.push_str(&body.out);
+    // The contents stand below the title.
+    let after = body.out.find("</h1>\n").map_or(0, |at| at + "</h1>\n".len());
+    page.push_str(&body.out[..after]);
+    contents(&mut page, &body.headings);
+    page.push_str(&body.out[after..]);
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }

@@ -50,8 +50,8 @@ fn variables(palette: &Palette) -> String {
 /// nor be cut off; browsers that can anchor it show it beside the number.
 const RULES: &str = "\
 html{scroll-padding:1rem 0 11rem;-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--background);color:var(--text);font:1rem/1.55 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}
-main,body>nav,body>header{max-width:52rem;margin:0 auto;padding:0 1rem}
+body{margin:0;overflow-wrap:anywhere;background:var(--background);color:var(--text);font:1rem/1.55 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}
+main{max-width:52rem;margin:0 auto;padding:0 1rem}
 main{padding-bottom:8rem}
 h1,h2,h3,h4{line-height:1.25;margin:2em 0 .6em}
 h1{font-size:1.8rem;margin-top:1.2em}
@@ -60,19 +60,19 @@ h3{font-size:1.1rem}
 p,ul,ol,blockquote{margin:.8em 0}
 a{color:var(--link)}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.9em}
-code{overflow-wrap:anywhere}
 pre{background:var(--panel);padding:.8em 1em;overflow-x:auto;border-radius:4px}
 blockquote{border-left:3px solid var(--line);padding-left:1em;color:var(--muted)}
 .scroll{overflow-x:auto;margin:1.2em 0}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
+table{overflow-wrap:normal;border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;padding-bottom:.5em;color:var(--text)}
 th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 thead th{border-bottom:2px solid var(--line)}
 tbody th{font-weight:inherit}
-.right{text-align:right}
+.right{text-align:right;white-space:nowrap}
 .center{text-align:center}
 figure{margin:1.5em 0}
-figure.plot svg{max-width:100%;height:auto;display:block}
+figure.plot{overflow-x:auto}
+figure.plot svg{max-width:100%;min-width:34rem;height:auto;display:block}
 figcaption{margin-top:.5em}
 details{margin:.4em 0;color:var(--muted);font-size:.92rem}
 summary{cursor:pointer}
@@ -81,6 +81,7 @@ nav ul ul{columns:auto;padding-left:1.2em}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--background);padding:.3em .6em}
 .n{color:inherit;text-decoration:underline dotted var(--muted) 1px;text-underline-offset:.2em;cursor:help}
+.w{text-decoration:none}
 .n:hover,.n:focus{background:var(--panel)}
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}
 .n:hover::after,.n:focus::after{content:attr(data-trail);position:fixed;z-index:1;left:0;right:0;bottom:0;box-sizing:border-box;\
@@ -100,7 +101,7 @@ border:1px solid var(--muted);border-radius:4px;box-shadow:0 2px 8px rgb(0 0 0/.
 @media print{
 :root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999}
 body{font-size:10pt}
-main,body>nav,body>header{max-width:none;padding:0}
+main{max-width:none;padding:0}
 .n,.n:hover,.n:focus{text-decoration:none;background:none}
 .n::after,.n:hover::after,.n:focus::after{content:none}
 .skip,#trails,nav,details{display:none}
@@ -108,6 +109,7 @@ main,body>nav,body>header{max-width:none;padding:0}
 a[href^='http']::after{content:' (' attr(href) ')';overflow-wrap:anywhere}
 h1,h2,h3,h4,caption{break-after:avoid}
 figure,tr{break-inside:avoid}
+figure.plot svg{min-width:0}
 thead{display:table-header-group}
 }";
 

@@ -164,7 +164,10 @@ fn the_page_fetches_and_runs_nothing() {
     for piece in &pieces {
         assert!(!["script", "link", "img", "iframe", "object"].contains(&piece.name.as_str()));
         for (key, value) in &piece.attributes {
-            assert!(key != "src" && !key.starts_with("on") && !value.contains("javascript:"), "{key}={value}");
+            assert!(
+                key != "src" && !key.starts_with("on") && !value.contains("javascript:"),
+                "{key}={value}"
+            );
         }
     }
     assert!(html.contains("default-src 'none'"));
@@ -181,7 +184,8 @@ fn a_table_has_caption_and_scopes_and_a_figure_its_name() {
     assert_eq!((at("figure").len(), at("figcaption").len(), at("svg").len()), (2, 2, 2));
     assert_eq!(at("style").len(), 1, "pictures share the page's style");
     let numbers = at("a");
-    let to_table = numbers.iter().filter(|a| a.attributes.get("href").is_some_and(|h| h == "#table-efficiency"));
+    let to_table =
+        numbers.iter().filter(|a| a.attributes.get("href").is_some_and(|h| h == "#table-efficiency"));
     assert_eq!(to_table.count(), 2, "the mention and the caption's own number");
     assert_eq!(at("h1").len(), 1);
     let headings: Vec<_> = at("h2").iter().map(|h| h.attributes["id"].clone()).collect();
