@@ -22,7 +22,15 @@ struct Curve {
     series: String,
     model: Model,
     parameters: Vec<f64>,
-    ceiling: Option<(f64, Option<(f64, f64)>, String)>,
+    ceiling: Option<Ceiling>,
+}
+
+/// The value a curve comes up to.
+struct Ceiling {
+    value: f64,
+    band: Option<(f64, f64)>,
+    /// The value and its interval in words.
+    text: String,
 }
 
 pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), String> {
@@ -41,7 +49,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     let curves = curves(plot, fit, &series)?;
     let (least, most) = range(points.iter().map(|p| p.0));
     let ends = curves.iter().filter_map(|c| c.ceiling.as_ref());
-    let ends = ends.flat_map(|(v, band, _)| [Some(*v), band.map(|b| b.1)]).flatten();
+    let ends = ends.flat_map(|c| [Some(c.value), c.band.map(|b| b.1)]).flatten();
     // A ceiling far above the points would press them to the ground: then it is only told.
     let highest = range(points.iter().map(|p| p.1)).1;
     let (_, top) = range(points.iter().map(|p| p.1).chain(ends.filter(|v| *v <= highest * 2.5)));
@@ -59,7 +67,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     let mut notes = Vec::new();
     for curve in &curves {
         let own = series.iter().position(|s| *s == curve.series).unwrap_or(0);
-        if let Some((value, band, text)) = &curve.ceiling {
+        if let Some(Ceiling { value, band, text }) = &curve.ceiling {
             if let Some((low, high)) = band.filter(|(low, high)| *high <= highest_tick && *low >= y_ticks[0])
             {
                 let attributes = format!("class=\"band c{}\"", own % 6);
@@ -144,7 +152,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             let band = ends.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
             let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
             let told = format!("{name}{parameter} {}{}", text(parameters[0]), band.unwrap_or_default());
-            ceiling = Some((parameters[0], ends, told));
+            ceiling = Some(Ceiling { value: parameters[0], band: ends, text: told });
         }
         found.push(Curve { series: name.clone(), model, parameters, ceiling });
     }
