@@ -77,6 +77,7 @@ fn cell(
         warnings: Vec::new(),
         build: Build::default(),
         environment: Vec::new(),
+        claims: Default::default(),
         recipe,
         outputs,
     };
