@@ -43,6 +43,14 @@ impl Model {
         }
     }
 
+    /// Returns the value at `x`, in the unit of y; the parameters in the order of their names.
+    ///
+    /// # Panics
+    /// If there are fewer parameters than the model has.
+    pub fn at(self, parameters: &[f64], x: f64) -> f64 {
+        self.value(parameters, x).0
+    }
+
     /// Returns the value at `x` and its derivative by each parameter.
     pub(crate) fn value(self, p: &[f64], x: f64) -> (f64, Vec<f64>) {
         match self {

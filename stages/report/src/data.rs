@@ -323,7 +323,10 @@ impl View {
                 let mut holds = true;
                 for (column, values) in condition {
                     let actual = view.at(p, row, column)?;
-                    holds &= values.iter().any(|v| same(v, &actual));
+                    holds = values.iter().any(|v| same(v, &actual));
+                    if !holds {
+                        break;
+                    }
                 }
                 if holds {
                     view.rows.push((p, row));

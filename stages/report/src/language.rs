@@ -220,8 +220,10 @@ impl World {
             format!("{word} {}", self.trace.mark(entry))
         };
         let Parameters { tables, figures, .. } = &*self.parameters;
-        let is_table = |name: &str| tables.iter().any(|t| t.name == name);
-        let is_figure = |name: &str| figures.iter().any(|f| f.name == name);
+        let table_names: BTreeSet<&str> = tables.iter().map(|t| t.name.as_str()).collect();
+        let figure_names: BTreeSet<&str> = figures.iter().map(|f| f.name.as_str()).collect();
+        let is_table = |name: &str| table_names.contains(name);
+        let is_figure = |name: &str| figure_names.contains(name);
         let at = |is: &dyn Fn(&str) -> bool| {
             self.shown.iter().filter(|n| is(n)).position(|n| n == name).ok_or_else(|| {
                 Miss::from(format!(

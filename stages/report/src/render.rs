@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Store, Table};
+use artifacts::{Digest, Store, Table};
 use minijinja::Environment;
 
 use crate::check::{Finding, check, check_words};
 use crate::data::{Data, Miss};
+use crate::figure::Drawn;
+use crate::html;
 use crate::language::{World, install, render_text};
 use crate::numbering::Declared;
 use crate::settings::{FigureSettings, Parameters};
@@ -27,8 +29,10 @@ pub struct Report {
     pub statements: Table,
     /// The tables the report derived itself, by name.
     pub derived: Vec<(String, Arc<Table>)>,
-    /// The figures used: name and SVG.
-    pub figures: Vec<(String, String)>,
+    /// The figures used.
+    pub figures: Vec<Drawn>,
+    /// The report as one HTML file.
+    pub html: String,
 }
 
 /// Renders a report; artifacts are read from the store as the template asks for them.
@@ -98,9 +102,10 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let used = world.figures.lock().expect("no holder of this lock panics").clone();
     for at in used {
         let figure = &parameters.figures[at];
-        let svg = draw(&world, &environment, data, &figure.settings)
+        let (svg, digests) = draw(&world, &environment, data, &figure.settings)
             .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
-        figures.push((figure.name.clone(), svg));
+        let (name, table) = (figure.name.clone(), figure.settings.table.clone());
+        figures.push(Drawn { name, svg, table, digests });
     }
     let mut spans = extracted.spans;
     spans.extend(outcome.literals);
@@ -108,7 +113,14 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let trace = trace_table(&spans).map_err(|e| e.to_string())?;
     let statements = statements_table(&recorded, &extracted.statements, &extracted.markdown, &names)
         .map_err(|e| e.to_string())?;
-    Ok(Report { markdown: extracted.markdown, trace, statements, derived: data.derived(), figures })
+    let html = html::page(&html::Parts {
+        markdown: &extracted.markdown,
+        spans: &spans,
+        enclosed: &extracted.statements,
+        recorded: &recorded,
+        figures: &figures,
+    });
+    Ok(Report { markdown: extracted.markdown, trace, statements, derived: data.derived(), figures, html })
 }
 
 fn told(miss: Miss) -> String {
@@ -123,7 +135,7 @@ fn draw(
     environment: &Environment<'_>,
     data: &Data,
     settings: &FigureSettings,
-) -> Result<String, String> {
+) -> Result<(String, Vec<Digest>), String> {
     let text = |what: &str, text: &str| {
         render_text(world, environment, what, text).map(|t| unmarked(&t)).map_err(|e| describe(&e))
     };

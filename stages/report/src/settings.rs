@@ -147,6 +147,16 @@ pub enum FigureKind {
     HeatMap,
     /// Estimates with intervals, one a row, against a reference.
     Forest,
+    /// A grid of thresholds, such as the load at which each pair breaks; null has a word.
+    Matrix,
+    /// Quartiles, whiskers and the points themselves, one box a group.
+    Box,
+    /// A trade-off of two columns; the area of a bubble shows a third.
+    Bubble,
+    /// A column over time, the cells of its stage side by side, each marked.
+    Timeline,
+    /// Points and the curve that the operator `fit` found for them.
+    Fit,
 }
 
 /// A figure of the report.
@@ -159,10 +169,10 @@ pub struct FigureSettings {
     pub table: String,
     /// The column of the horizontal axis.
     pub x: String,
-    /// The column of the vertical axis (ladder, heat map: rows; forest: labels).
+    /// The column of the vertical axis (heat map, matrix: rows; forest: labels).
     #[serde(default)]
     pub y: Option<String>,
-    /// The column of the value (heat map).
+    /// The column of the value (heat map, matrix) or of the area (bubble).
     #[serde(default)]
     pub value: Option<String>,
     /// The column whose values are the curves.
@@ -196,6 +206,18 @@ pub struct FigureSettings {
     /// A logarithmic horizontal axis.
     #[serde(default)]
     pub log_x: bool,
+    /// A logarithmic vertical axis (box).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_y: bool,
+    /// The table of the operator `fit`, as `stage.output` (fit).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<String>,
+    /// The column written beside each bubble.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The word for null (matrix); `never` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null: Option<String>,
     /// The format of values written into the figure.
     #[serde(default)]
     pub format: String,
@@ -300,7 +322,16 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     match settings.kind {
         FigureKind::Ladder => need(settings.y.is_none(), "y"),
         FigureKind::Ecdf => {}
-        FigureKind::HeatMap => {
+        FigureKind::Box | FigureKind::Timeline => need(settings.y.is_none(), "y"),
+        FigureKind::Bubble => {
+            need(settings.y.is_none(), "y");
+            need(settings.value.is_none(), "value");
+        }
+        FigureKind::Fit => {
+            need(settings.y.is_none(), "y");
+            need(settings.fit.is_none(), "fit");
+        }
+        FigureKind::HeatMap | FigureKind::Matrix => {
             need(settings.y.is_none(), "y");
             need(settings.value.is_none(), "value");
         }

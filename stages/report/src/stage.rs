@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::render::render;
 use crate::settings::{Parameters, Settings, canonical};
 
-/// Renders the report: outputs `report` (Markdown), `trace` and `statements` (tables), `figures/NAME.svg`.
+/// Renders the report: outputs `report` (Markdown), `html`, `trace` and `statements` (tables), `figures/NAME.svg`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report;
 
@@ -46,14 +46,15 @@ impl StageKind for Report {
         job.control.check()?;
         let mut outputs = vec![
             Output::text("report", Media::Markdown, report.markdown),
+            Output::text("html", Media::Html, report.html),
             Output::table("trace", &report.trace)?,
             Output::table("statements", &report.statements)?,
         ];
         for (name, table) in &report.derived {
             outputs.push(Output::table(name.clone(), table)?);
         }
-        for (name, svg) in report.figures {
-            outputs.push(Output::text(format!("figures/{name}.svg"), Media::Svg, svg));
+        for figure in report.figures {
+            outputs.push(Output::text(format!("figures/{}.svg", figure.name), Media::Svg, figure.svg));
         }
         Ok(Done { outputs, ..Done::default() })
     }

@@ -4,6 +4,7 @@ mod claims;
 mod figures;
 mod fixture;
 mod generic;
+mod html;
 mod rendering;
 mod statements;
 mod typed_numbers;
