@@ -7,6 +7,7 @@ mod order;
 mod request;
 mod settings;
 pub mod synthetic;
+pub mod synthetic_grid;
 
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
 pub use order::{compare, compare_all};
