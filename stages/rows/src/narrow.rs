@@ -100,6 +100,7 @@ fn blank() -> Request {
         requested_output_tokens: None,
         finish_reason: None,
         status: "ok".to_owned(),
+        schema_valid: None,
         send_lag_ns: None,
         server_prompt_ms: None,
         server_predicted_ms: None,

@@ -69,6 +69,9 @@ pub struct Request {
     pub finish_reason: Option<String>,
     /// `ok`, or what went wrong.
     pub status: String,
+    /// Whether structured output keeps its schema; `None` if none was asked for, or the answer
+    /// was not complete.
+    pub schema_valid: Option<bool>,
     /// `sent_ns − scheduled_ns`.
     pub send_lag_ns: Option<i64>,
     /// Prompt processing by the server's own account, ms.
@@ -195,6 +198,7 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let (client, chunks) = (ints("client_id")?, ints("chunks")?);
     let first_chunk = ints("first_chunk_tokens")?;
     let (superseded, agree) = (table.booleans("superseded")?, table.booleans("tokens_agree")?);
+    let schema_valid = table.booleans("schema_valid")?;
     let (prompt_ms, predicted_ms) =
         (floats(table, "server_prompt_ms")?, floats(table, "server_predicted_ms")?);
     let finish = texts("finish_reason")?;
@@ -222,6 +226,7 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
             requested_output_tokens: asked.get(i),
             finish_reason: finish.get(i).map(str::to_owned),
             status: status.get(i).unwrap_or(MALFORMED).to_owned(),
+            schema_valid: schema_valid.get(i),
             send_lag_ns: lag.get(i),
             server_prompt_ms: prompt_ms[i],
             server_predicted_ms: predicted_ms[i],
