@@ -131,15 +131,10 @@ fn generate(folder: &Path, rows: usize) {
 }
 
 /// When the next request is sent, and what is random about it.
+#[derive(Default)]
 struct Clock {
     now: i64,
     random: Option<Random>,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self { now: 0, random: None }
-    }
 }
 
 /// Some rows of a cell, in the columns that every load cell has.

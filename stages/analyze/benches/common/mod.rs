@@ -18,7 +18,7 @@ impl pipeline::Library for NoLibrary {
 }
 
 /// Plans and runs an analyze stage with these tables, seed 164.
-pub fn analyze(tables: &Json, inputs: &[Input], store: &Store, scratch: &Path) -> Done {
+pub(crate) fn analyze(tables: &Json, inputs: &[Input], store: &Store, scratch: &Path) -> Done {
     let parameters = analyze::Analyze
         .canonical(&json!({ "tables": tables }), &NoLibrary)
         .unwrap_or_else(|problems| panic!("{problems:?}"));
@@ -41,7 +41,7 @@ pub fn analyze(tables: &Json, inputs: &[Input], store: &Store, scratch: &Path) -
 }
 
 /// CPU time of the process so far, user and system, in steps of 10 ms.
-pub fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
     // The name, in parentheses, may hold anything; the third field follows it.
     let rest = text.rsplit(')').next().expect("a stat line");
@@ -50,7 +50,7 @@ pub fn cpu_seconds() -> f64 {
 }
 
 /// The largest resident set of the process so far, MiB.
-pub fn peak_mib() -> f64 {
+pub(crate) fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
     let line = text.lines().find(|l| l.starts_with("VmHWM:")).expect("the peak is told");
     line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok()).expect("a number") / 1024.0
