@@ -76,15 +76,12 @@ impl Bootstrap {
     /// # Panics
     /// As [`Bootstrap::interval`].
     pub fn interval_of_mean(&self, sample: &Sample) -> Option<Interval> {
-        let n = sample.len();
-        let values = sample.values();
-        let distribution = self.draw(sample, |rng| {
-            let bound = u32::try_from(n).expect("a sample has fewer than 2³² values");
-            let mut total = 0.0;
-            for _ in 0..n {
-                total += values[random::below(rng, bound)];
-            }
-            total / n as f64
+        if sample.len() < 2 {
+            return None;
+        }
+        let distribution = self.drawn_many(sample.len(), |indices, totals| {
+            add_up(sample.values(), indices, totals);
+            totals.iter_mut().for_each(|total| *total /= sample.len() as f64);
         })?;
         self.read(sample, &Sample::mean, &distribution)
     }
@@ -102,6 +99,28 @@ impl Bootstrap {
 
     fn draw(&self, sample: &Sample, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
         if sample.len() < 2 { None } else { self.drawn(one) }
+    }
+
+    /// Draws the bootstrap distribution of a statistic of `units` indices: `many` gets the indices
+    /// of some resamples, one after the other, and the place for as many results.
+    pub(crate) fn drawn_many(
+        &self,
+        units: usize,
+        many: impl Fn(&[u32], &mut [f64]) + Sync,
+    ) -> Option<Sample> {
+        assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
+        let bound = u32::try_from(units).expect("a sample has fewer than 2³² values");
+        let drawn = random::chunks(self.resamples, self.seed, |rng, size| {
+            let (mut indices, mut words) = (vec![0; units * LANES.min(size)], Vec::new());
+            let mut results = vec![0.0; size];
+            for results in results.chunks_mut(LANES) {
+                let indices = &mut indices[..units * results.len()];
+                random::fill_below(rng, bound, indices, &mut words);
+                many(indices, results);
+            }
+            results
+        });
+        Sample::new(drawn).ok()
     }
 
     /// Draws the bootstrap distribution.
@@ -148,6 +167,30 @@ impl Bootstrap {
         } else {
             Interval { low, high }
         })
+    }
+}
+
+/// How many resamples are added up side by side.
+const LANES: usize = 8;
+
+/// Adds up the values of some resamples. Each total is the sum in the order drawn; the totals are
+/// independent of each other, so that no addition waits for the one before it.
+pub(crate) fn add_up(values: &[f64], indices: &[u32], totals: &mut [f64]) {
+    let n = indices.len() / totals.len();
+    if let Ok(totals) = <&mut [f64; LANES]>::try_from(&mut *totals) {
+        let mut lanes = indices.chunks_exact(n);
+        let lanes: [&[u32]; LANES] = std::array::from_fn(|_| lanes.next().unwrap_or_default());
+        let mut sums = [0.0; LANES];
+        for draw in 0..n {
+            for (sum, lane) in sums.iter_mut().zip(lanes) {
+                *sum += values[lane[draw] as usize];
+            }
+        }
+        *totals = sums;
+    } else {
+        for (total, lane) in totals.iter_mut().zip(indices.chunks_exact(n)) {
+            *total = lane.iter().fold(0.0, |sum, i| sum + values[*i as usize]);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bootstrap intervals whose resampling unit is not one value: clusters, and two groups.
 
-use crate::bootstrap::{Bootstrap, Interval};
+use crate::bootstrap::{Bootstrap, Interval, add_up};
 use crate::random;
 use crate::sample::{Sample, sum};
 
@@ -26,15 +26,12 @@ impl Bootstrap {
         }
         units.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let total = (sum(units.iter().map(|u| u.0)), sum(units.iter().map(|u| u.1)));
-        let bound = u32::try_from(units.len()).expect("there are fewer than 2³² clusters");
-        let distribution = self.drawn(|rng| {
-            let (mut top, mut bottom) = (0.0, 0.0);
-            for _ in 0..units.len() {
-                let unit = units[random::below(rng, bound)];
-                top += unit.0;
-                bottom += unit.1;
-            }
-            top / bottom
+        let (sums, sizes): (Vec<f64>, Vec<f64>) = units.iter().copied().unzip();
+        let distribution = self.drawn_many(units.len(), |indices, results| {
+            let mut bottoms = vec![0.0; results.len()];
+            add_up(&sums, indices, results);
+            add_up(&sizes, indices, &mut bottoms);
+            results.iter_mut().zip(bottoms).for_each(|(top, bottom)| *top /= bottom);
         })?;
         let jackknife =
             || vec![units.iter().map(|u| (total.0 - u.0) / (total.1 - u.1)).collect::<Vec<f64>>()];

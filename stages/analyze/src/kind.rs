@@ -199,12 +199,24 @@ pub(crate) fn run(
     seed: u64,
     control: &Control,
 ) -> Result<Done, Failure> {
+    run_holding(parameters, inputs, store, seed, control, intake::HOLD)
+}
+
+/// The same with a bound of its own on the bytes of rows held, which decides nothing but time.
+pub(crate) fn run_holding(
+    parameters: &Json,
+    inputs: &[Input],
+    store: &Store,
+    seed: u64,
+    control: &Control,
+    hold: u64,
+) -> Result<Done, Failure> {
     let planned: Vec<Planned> = parameters
         .get("tables")
         .cloned()
         .and_then(|t| serde_json::from_value(t).ok())
         .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))?;
-    let loads = intake::loads(inputs, store, control)?;
+    let loads = intake::loads(inputs, store, control, hold)?;
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
     let mut done = Done::default();
     for (i, table) in planned.iter().enumerate() {

@@ -23,6 +23,8 @@ mod published_studies;
 mod tests;
 #[cfg(test)]
 mod tests_of_operators;
+#[cfg(test)]
+mod tests_of_scale;
 
 pub use kind::Analyze;
 pub use operators::{OperatorPage, pages};

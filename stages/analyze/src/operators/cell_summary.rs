@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::intake::Rows;
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
 
 pub(crate) struct CellSummary;
@@ -128,9 +129,9 @@ impl Operator for CellSummary {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
         // In parallel, in the order of the cells: a row depends on its own cell alone.
-        let one = |(at, cell): &(Vec<Scalar>, CellRows)| {
+        let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
             context.control.check()?;
-            Ok(summarise(at.clone(), cell))
+            Ok(summarise(at.clone(), &cell.get()?))
         };
         let rows = load.cells.par_iter().map(one).collect::<Result<Vec<Row>, Failure>>()?;
         let keys = load.axes.clone();
@@ -184,7 +185,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     }
     let gaps = || ok.iter().flat_map(|t| t.gaps.gaps.iter().copied());
     distribution(&mut values, sample(gaps().map(|(gap, _)| gap)).as_ref());
-    distribution(&mut values, per_token(&ok).as_ref());
+    distribution(&mut values, per_token(&ok).and_then(|v| Sample::new(v).ok()).as_ref());
     let measured = timings.iter().map(|t| t.row);
     let mut lineage = spans(&cell.requests_digest.to_string(), measured);
     if let Some(digest) = cell.chunks_digest {
@@ -199,7 +200,7 @@ fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
-pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
+pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Vec<f64>> {
     let mut values = Vec::new();
     for (gap, tokens) in ok.iter().flat_map(|t| t.gaps.gaps.iter()) {
         let tokens = (*tokens)?;
@@ -207,7 +208,7 @@ pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
             values.push(gap / tokens as f64);
         }
     }
-    sample(values.into_iter())
+    Some(values)
 }
 
 pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {

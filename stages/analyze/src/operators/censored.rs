@@ -3,12 +3,13 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem, Step};
-use rows::{CellRows, Settings, Timing};
+use rows::{Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, kaplan_meier};
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::intake::Rows;
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
 use crate::operators::distribution::{groups, kept_axes, quantile_name};
 
@@ -163,17 +164,24 @@ impl Operator for Censored {
         for (key, cells) in groups(load, &around.keys) {
             context.control.check()?;
             let missing = around.missing_at(&around.keys, &key);
-            rows.push(describe(&given, key, &cells, missing, level));
+            rows.push(describe(&given, key, &cells, missing, level)?);
         }
         Ok(Frame { rows, ..around })
     }
 }
 
-fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: Scalar, level: Level) -> Row {
+fn describe(
+    given: &Parameters,
+    key: Vec<Scalar>,
+    cells: &[&Rows<'_>],
+    missing: Scalar,
+    level: Level,
+) -> Result<Row, Failure> {
     let (mut observed, mut censored, mut failed) = (Vec::new(), Vec::new(), 0);
     let mut lineage = Vec::new();
     for cell in cells {
-        let timings = rows::timings(cell);
+        let cell = cell.get()?;
+        let timings = rows::timings(&cell);
         for t in &timings {
             match (full(given.metric, t), waited(t)) {
                 (Some(value), _) => observed.push(value),
@@ -208,7 +216,7 @@ fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: 
         };
         values.extend([number(value), bound.map_or(Scalar::Null, Scalar::Bool)]);
     }
-    Row { key, values, lineage }
+    Ok(Row { key, values, lineage })
 }
 
 /// The latency where it was seen in full. A first token may have come before a request hung.

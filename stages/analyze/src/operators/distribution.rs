@@ -2,15 +2,16 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem, Step};
-use rows::{CellRows, METRICS, Settings, Timing};
+use rayon::prelude::*;
+use rows::{METRICS, Metric, Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::intake::Load;
+use crate::frame::{Frame, Level, Row, Span, Spec, count, number, spans, text};
+use crate::intake::{Load, Rows};
 use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::cell_summary::{ICL, ITL, per_token, sample};
+use crate::operators::cell_summary::{ICL, ITL, per_token};
 
 pub(crate) struct Distribution;
 
@@ -133,12 +134,16 @@ impl Operator for Distribution {
         };
         let around =
             Frame { level, keys, specs: columns(&given), rows: Vec::new(), missing: load.missing.clone() };
-        let mut rows = Vec::new();
-        for (key, cells) in groups(load, &around.keys) {
+        // In parallel, in the order of the groups: a row depends on its own cells alone.
+        let one = |(key, cells): (Vec<Scalar>, Vec<&Rows<'_>>)| {
             context.control.check()?;
             let missing = around.missing_at(&around.keys, &key);
-            rows.push(describe(&given, key, &cells, missing, level));
-        }
+            describe(&given, key, &cells, missing, level)
+        };
+        let groups = groups(load, &around.keys);
+        let rows = groups.into_par_iter().map(one).collect::<Vec<Result<Row, Failure>>>();
+        // Of several failures the first in order is told.
+        let rows = rows.into_iter().collect::<Result<Vec<Row>, Failure>>()?;
         Ok(Frame { rows, ..around })
     }
 }
@@ -159,9 +164,9 @@ pub(crate) fn kept_axes(load: &Load, over: &[String]) -> Result<Vec<String>, Fai
 }
 
 /// The cells of a load grouped by the given axes, in order.
-pub(crate) fn groups<'a>(load: &'a Load, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a CellRows>)> {
+pub(crate) fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
     let places: Vec<usize> = keys.iter().filter_map(|k| load.axes.iter().position(|a| a == k)).collect();
-    let mut keyed: Vec<(Vec<Scalar>, &CellRows)> =
+    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> =
         load.cells.iter().map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell)).collect();
     // Stable: within a group the cells stay in the order of their coordinates.
     keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
@@ -171,28 +176,32 @@ pub(crate) fn groups<'a>(load: &'a Load, keys: &[String]) -> Vec<(Vec<Scalar>, V
         .collect()
 }
 
-fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: Scalar, level: Level) -> Row {
+/// What one group of cells comes to: counts, the values of each metric, the rows behind them.
+struct Values {
+    ok: usize,
+    per_chunk: Option<f64>,
+    /// One list for each metric; `None` where it is undefined as a whole.
+    metrics: Vec<Option<Vec<f64>>>,
+    lineage: Vec<Span>,
+}
+
+/// Reads the values from whole rows, chunks among them.
+fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
+    let cells = cells.iter().map(|cell| cell.get()).collect::<Result<Vec<_>, Failure>>()?;
     let each: Vec<Vec<Timing<'_>>> = cells.iter().map(|cell| rows::timings(cell)).collect();
     let ok: Vec<&Timing<'_>> = each.iter().flatten().filter(|t| t.request.is_ok()).collect();
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
     let tokens: Option<i64> = ok.iter().map(|t| t.request.output_tokens).sum();
-    let per_chunk = tokens.filter(|_| chunks > 0).map(|t| t as f64 / chunks as f64);
-    let mut values =
-        vec![text(level.word()), count(cells.len()), count(ok.len()), number(per_chunk), missing];
-    for name in &given.metrics {
-        let found = if *name == ICL.0 {
-            sample(ok.iter().flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap)))
+    let metrics = given.metrics.iter().map(|name| {
+        if *name == ICL.0 {
+            Some(ok.iter().flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap)).collect())
         } else if *name == ITL.0 {
             per_token(&ok)
         } else {
-            rows::metric(name).and_then(|m| sample(ok.iter().filter_map(|t| (m.of)(t))))
-        };
-        let of = |f: &dyn Fn(&Sample) -> Option<f64>| number(found.as_ref().and_then(f));
-        values.push(count(found.as_ref().map_or(0, Sample::len)));
-        values.extend([of(&|s| Some(s.mean())), of(&Sample::std), of(&|s| Some(s.min()))]);
-        values.extend(given.quantiles.iter().map(|p| of(&|s| Some(s.quantile(*p)))));
-        values.extend([of(&|s| Some(s.max())), of(&|s| Some(s.quantile(0.99) - s.mean()))]);
-    }
+            rows::metric(name).map(|m| ok.iter().filter_map(|t| (m.of)(t)).collect())
+        }
+    });
+    let metrics = metrics.collect();
     let mut lineage = Vec::new();
     for (cell, timings) in cells.iter().zip(&each) {
         let measured = timings.iter().filter(|t| t.request.is_ok());
@@ -202,7 +211,59 @@ fn describe(given: &Parameters, key: Vec<Scalar>, cells: &[&CellRows], missing: 
             lineage.extend(spans(&digest.to_string(), used));
         }
     }
-    Row { key, values, lineage }
+    let per_chunk = tokens.filter(|_| chunks > 0).map(|t| t as f64 / chunks as f64);
+    Ok(Values { ok: ok.len(), per_chunk, metrics, lineage })
+}
+
+/// Reads the values from the columns they need, if all cells allow it: one cell after the other,
+/// no row is ever whole. Without chunks there are no gaps, and no tokens per chunk.
+fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Failure> {
+    let wanted: Vec<Option<&Metric>> = given.metrics.iter().map(|name| rows::metric(name)).collect();
+    let known: Vec<&Metric> = wanted.iter().copied().flatten().collect();
+    let mut values = Values { ok: 0, per_chunk: None, metrics: Vec::new(), lineage: Vec::new() };
+    values.metrics.resize(wanted.len(), Some(Vec::new()));
+    for cell in cells {
+        let Some(cell) = cell.narrow(&known)? else { return Ok(None) };
+        let mut used = Vec::new();
+        let read = cell.for_each_ok(|timing| {
+            used.push(timing.row);
+            for (metric, values) in wanted.iter().zip(&mut values.metrics) {
+                if let (Some(metric), Some(values)) = (metric, values) {
+                    values.extend((metric.of)(timing));
+                }
+            }
+        });
+        read.map_err(|e| Failure::failed(format!("`requests`: {e}")))?;
+        values.ok += used.len();
+        values.lineage.extend(spans(&cell.requests_digest.to_string(), used));
+    }
+    Ok(Some(values))
+}
+
+fn describe(
+    given: &Parameters,
+    key: Vec<Scalar>,
+    cells: &[&Rows<'_>],
+    missing: Scalar,
+    level: Level,
+) -> Result<Row, Failure> {
+    let found = match narrow(given, cells)? {
+        Some(found) => found,
+        None => wide(given, cells)?,
+    };
+    let mut values =
+        vec![text(level.word()), count(cells.len()), count(found.ok), number(found.per_chunk), missing];
+    for metric in found.metrics {
+        let found = metric.and_then(|values| Sample::new(values).ok());
+        let mean = found.as_ref().map(Sample::mean);
+        let of = |f: &dyn Fn(&Sample) -> Option<f64>| number(found.as_ref().and_then(f));
+        values.push(count(found.as_ref().map_or(0, Sample::len)));
+        values.extend([number(mean), of(&Sample::std), of(&|s| Some(s.min()))]);
+        values.extend(given.quantiles.iter().map(|p| of(&|s| Some(s.quantile(*p)))));
+        let jitter = found.as_ref().zip(mean).map(|(s, mean)| s.quantile(0.99) - mean);
+        values.extend([of(&|s| Some(s.max())), number(jitter)]);
+    }
+    Ok(Row { key, values, lineage: found.lineage })
 }
 
 #[cfg(test)]

@@ -120,7 +120,8 @@ impl Operator for Goodput {
         let load = context.load(given.load.as_deref())?;
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
-            let timings = rows::timings(cell);
+            let cell = cell.get()?;
+            let timings = rows::timings(&cell);
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();

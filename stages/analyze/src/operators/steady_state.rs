@@ -83,7 +83,7 @@ impl Operator for SteadyState {
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             context.control.check()?;
-            rows.push(summarise(at.clone(), cell));
+            rows.push(summarise(at.clone(), &cell.get()?));
         }
         let keys = load.axes.clone();
         Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })

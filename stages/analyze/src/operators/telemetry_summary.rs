@@ -141,7 +141,8 @@ impl Operator for TelemetrySummary {
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             context.control.check()?;
-            rows.push(of_cell(at.clone(), cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))?);
+            let cell = cell.get()?;
+            rows.push(of_cell(at.clone(), &cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))?);
         }
         let keys = load.axes.clone();
         Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
