@@ -18,6 +18,9 @@ const WORKLOADS: [(&str, f64, i64); 5] = [
 /// Tokens in every chunk but the last.
 const TOKENS_PER_CHUNK: i64 = 8;
 
+/// The coordinates of a cell.
+type At = Vec<(&'static str, Scalar)>;
+
 /// A grid of load cells: two engines × models × five workloads × 1, 2, 4, … clients × two phases
 /// × repetitions. The engine `beta` makes a token in 0.97 of the time of `alpha`, except on the
 /// workload `balanced`, where both are alike.
@@ -64,7 +67,7 @@ impl Grid {
         Ok((synthetic::input("grid", "load", cells), rows))
     }
 
-    fn cells(&self) -> Vec<(Vec<(&'static str, Scalar)>, Vec<Request>)> {
+    fn cells(&self) -> Vec<(At, Vec<Request>)> {
         let mut cells = Vec::new();
         for engine in ["alpha", "beta"] {
             for model in 0..self.models {
