@@ -7,7 +7,7 @@ use pipeline::stage::{Artifact, CellStatus, Coordinates, Input, InputCell, Media
 
 use crate::fixture::{Lab, Templates, bytes, coordinates};
 
-fn cell(lab: &Lab, at: Coordinates, tables: Vec<(&str, Table)>) -> InputCell {
+fn cell(lab: &Lab, at: Coordinates, tables: &[(&str, Table)]) -> InputCell {
     let artifact = |table: &Table| {
         let bytes = table.to_parquet().unwrap();
         let digest = lab.store.put(&bytes).unwrap();
@@ -62,8 +62,8 @@ fn lab() -> Lab {
         &[("key", "engine,quantisation")],
     );
     let tables = [("scaling", scaling), ("fit", fit), ("breaks", breaks), ("tradeoff", tradeoff)];
-    let tables = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
-    let shapes = cell(&lab, coordinates(&[]), tables);
+    let tables: Vec<(&str, Table)> = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
+    let shapes = cell(&lab, coordinates(&[]), &tables);
     let mut cells = Vec::new();
     for (n, seconds) in [(1, 30), (2, 18), (4, 11)] {
         let times: Vec<i64> = (0..seconds * 2).collect();
@@ -73,7 +73,7 @@ fn lab() -> Lab {
             Column::float("busy", times.iter().map(busy)).unit("1"),
         ]);
         let at = coordinates(&[("concurrency", Scalar::Int(n))]);
-        cells.push(cell(&lab, at, vec![("host", table.unwrap())]));
+        cells.push(cell(&lab, at, &[("host", table.unwrap())]));
     }
     lab.inputs.push(Input { stage: "shapes".into(), kind: "analyze".into(), cells: vec![shapes] });
     lab.inputs.push(Input { stage: "telemetry".into(), kind: "load".into(), cells });
