@@ -131,7 +131,8 @@ impl Operator for CellSummary {
         // In parallel, in the order of the cells: a row depends on its own cell alone.
         let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
             context.control.check()?;
-            Ok(summarise(at.clone(), &cell.get()?))
+            let cell = cell.get()?;
+            Ok(summarise(at.clone(), &cell))
         };
         let rows = load.cells.par_iter().map(one).collect::<Result<Vec<Row>, Failure>>()?;
         let keys = load.axes.clone();

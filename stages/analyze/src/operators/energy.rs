@@ -73,7 +73,8 @@ impl Operator for Energy {
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             context.control.check()?;
-            let row = of_cell(at, &cell.get()?, &given.gpus);
+            let cell = cell.get()?;
+            let row = of_cell(at, &cell, &given.gpus);
             rows.push(row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))?);
         }
         let keys = load.axes.clone();

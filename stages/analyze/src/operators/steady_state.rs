@@ -83,7 +83,8 @@ impl Operator for SteadyState {
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             context.control.check()?;
-            rows.push(summarise(at.clone(), &cell.get()?));
+            let cell = cell.get()?;
+            rows.push(summarise(at.clone(), &cell));
         }
         let keys = load.axes.clone();
         Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
