@@ -139,7 +139,7 @@ struct Clock {
 
 /// Some rows of a cell, in the columns that every load cell has.
 fn batch(first: usize, rows: usize, clock: &mut Clock, cell: usize) -> Vec<Column> {
-    let random = clock.random.get_or_insert_with(|| Random(cell as u64));
+    let random = clock.random.get_or_insert(Random(cell as u64));
     let mut times = Vec::with_capacity(rows);
     for i in 0..rows {
         clock.now += random.span(1e6);

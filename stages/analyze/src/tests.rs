@@ -86,7 +86,7 @@ fn host_telemetry() -> Table {
     let float = |name: &str, of: fn(i64) -> Option<f64>| Column::float(name, (0..=5).map(of));
     let columns = vec![
         Column::int("at_ns", (0..=5).map(|s| Some(s * 1_000_000_000))),
-        float("cpu_busy", |s| (s > 0).then(|| 0.1 * s as f64)),
+        float("cpu_busy", |s| (s > 0).then_some(0.1 * s as f64)),
         float("cpu_steal", |_| Some(0.0)),
         float("load_1", |_| Some(1.0)),
         Column::int("memory_used_bytes", (0..=5).map(|s| Some(100 + s))),
