@@ -38,7 +38,7 @@ fn broken_continuation(code: &Code, found: &mut Vec<Finding>) {
 }
 
 static FLAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|\s)--(?P<name>[a-z][a-z0-9\-]+)[ =](?P<value>[0-9][0-9.,]*[A-Za-z]{0,2})(?:\s|$|\\)").expect("a regex"));
-static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(?P<id>v[0-9]+(?:\.[0-9]+)*|(?:config|setup|variant|profile|experiment|phase) [A-Z0-9]+)\b").expect("a regex"));
+static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(?P<id>v[0-9]+(?:\.[0-9]+)*|(?:config|configuration|setup|variant|profile) [A-Z0-9]{1,2})\b").expect("a regex"));
 
 /// Two command lines under headings that name the same configuration give a flag different values.
 fn two_values(scope: &Scope<'_>, found: &mut Vec<Finding>) {

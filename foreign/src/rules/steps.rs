@@ -101,7 +101,9 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             if near.is_empty() {
                 continue;
             }
-            let chosen = choose(near, sentence);
+            // What a later clause names (`…, the same gap as on B`) is a comparison.
+            let clause = sentence.find(';').into_iter().chain(sentence.find(", and ")).min().map_or(sentence, |at| &sentence[..at]);
+            let chosen = choose(near, clause);
             bands(prose, (start, end), &chosen, found);
             let mentions: Vec<Mention> = STEP
                 .captures_iter(sentence)
