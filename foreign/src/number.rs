@@ -134,7 +134,7 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
         }
         let left = text[..start].chars().next_back();
         let hyphenated = sign.is_some() && !signed && before.is_some_and(char::is_alphabetic);
-        let word_left = left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#' || c == '@' && before == Some('@') && false);
+        let word_left = left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
         let rest = &text[end..];
         let mut after = rest.chars();
         let (next, second) = (after.next(), after.next());
@@ -189,7 +189,7 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
 }
 
 /// The last few characters of a text.
-pub fn tail(text: &str) -> &str {
+pub(crate) fn tail(text: &str) -> &str {
     let mut from = text.len().saturating_sub(24);
     while !text.is_char_boundary(from) {
         from += 1;

@@ -93,13 +93,13 @@ impl Table {
 }
 
 /// Whether a line is the rule under the header of a table with bars.
-pub fn is_separator(line: &str) -> bool {
+pub(crate) fn is_separator(line: &str) -> bool {
     let trimmed = line.trim();
     trimmed.contains("--") && trimmed.contains('|') && trimmed.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
 /// Reads a table with bars; the second line is the rule under the header.
-pub fn pipe_table(lines: &[&str], first: usize) -> Table {
+pub(crate) fn pipe_table(lines: &[&str], first: usize) -> Table {
     let header = cells(lines.first().copied().unwrap_or(""));
     let rows = lines
         .iter()
@@ -158,13 +158,21 @@ fn finished_cell(text: &str, start: usize) -> Cell {
 
 /// Recovers a table from lines whose bars were lost: a header and rows that each hold the same number of
 /// values behind a label. Gives `None` if the lines do not look like one.
-pub fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
+pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
     let item = |line: &str| {
         let line = line.trim_start();
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         digits > 0 && line[digits..].starts_with(['.', ')']) && line[digits + 1..].starts_with(' ')
     };
     if lines.len() < 3 || lines[0].trim_start().starts_with(['-', '*', '#', '>']) || item(lines[0]) {
+        return None;
+    }
+    // Dumps and logs: rules of characters, `key: value` lines, a first line that is itself a row of values.
+    let pairs = lines.iter().filter(|line| line.contains(": ")).count();
+    let ruled = lines.iter().any(|line| line.contains("====") || line.contains("----"));
+    let first_row = tokens(lines[0]);
+    let values = first_row.iter().filter(|token| leading(&token.text).is_some()).count();
+    if ruled || pairs * 3 > lines.len() || values * 2 > first_row.len() && first_row.len() > 2 {
         return None;
     }
     let header = lines[0].trim();

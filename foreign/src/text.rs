@@ -64,6 +64,12 @@ impl Prose {
         (line, column + inside)
     }
 
+    /// The sentence around a byte offset.
+    pub fn sentence(&self, offset: usize) -> Option<(usize, usize)> {
+        let index = self.sentences.partition_point(|sentence| sentence.1 <= offset);
+        self.sentences.get(index).copied().filter(|sentence| sentence.0 <= offset)
+    }
+
     /// First line.
     pub fn line(&self) -> usize {
         self.places.first().map_or(1, |run| run.1)
@@ -212,12 +218,20 @@ impl Report {
         }
     }
 
-    /// Tables of a section, the whole chapter (`10` for `10.1`) if the headings are numbered.
+    /// Tables of a section, or of the whole chapter (`10` for `10.1`) if the headings are numbered; of very many
+    /// the nearest.
     pub fn tables_near(&self, section: usize) -> impl Iterator<Item = &Table> {
         let chapter = self.chapter(section);
-        self.tables.iter().filter(move |table| {
-            table.section == section || (chapter.is_some() && self.chapter(table.section) == chapter)
+        let middle = self.tables.partition_point(|table| table.section < section);
+        window(&self.tables, middle, 8).iter().filter(move |table| {
+            table.rows.len() <= MOST_ROWS
+                && (table.section == section || (chapter.is_some() && self.chapter(table.section) == chapter))
         })
+    }
+
+    /// The tables around a line, in their order; of very many the nearest.
+    pub fn tables_around(&self, line: usize) -> &[Table] {
+        window(&self.tables, self.tables.partition_point(|table| table.line < line), REACH)
     }
 
     /// The first part of the number of the heading above.
@@ -225,6 +239,17 @@ impl Report {
         let number = &self.headings.get(section.checked_sub(1)?)?.number;
         number.split('.').next().filter(|part| !part.is_empty())
     }
+}
+
+/// Tables looked at on each side of a place: what keeps an audit linear in the length of the report.
+const REACH: usize = 40;
+
+/// Tables of the report with more rows than these are data dumps that no sentence reads cell by cell.
+const MOST_ROWS: usize = 400;
+
+fn window(tables: &[Table], middle: usize, reach: usize) -> &[Table] {
+    let from = middle.saturating_sub(reach);
+    tables.get(from..(middle + reach).min(tables.len())).unwrap_or(&[])
 }
 
 /// Reads a heading: `## Title`, an underlined line, or in plain text a short line that begins with a number

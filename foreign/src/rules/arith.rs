@@ -244,7 +244,7 @@ static LOSS: LazyLock<Regex> = LazyLock::new(|| {
 fn losses(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in LOSS.captures_iter(&prose.text) {
         let (Some(stated), Some(what)) = (group(prose, &captures, "p"), captures.name("what")) else { continue };
-        let Some(&(start, _)) = prose.sentences.iter().find(|s| (s.0..s.1).contains(&stated.start)) else { continue };
+        let Some((start, _)) = prose.sentence(stated.start).filter(|s| s.1 - s.0 < 4000) else { continue };
         let Some(from) = prose.text[start..stated.start].rfind("from ").map(|at| start + at) else { continue };
         // Conditions (`N=16`, `batch 32`) are not values.
         let numbers: Vec<&Quantity> = prose

@@ -26,8 +26,8 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
         for captures in CLAIM.captures_iter(&prose.text) {
             let (Some(whole), Some(statistic), Some(metric), Some(value)) = (captures.get(0), captures.name("s"), captures.name("m"), captures.name("v")) else { continue };
-            let Some(stated) = prose.numbers.iter().find(|n| (n.start..n.end).contains(&value.start())) else { continue };
-            let Some(&(start, end)) = prose.sentences.iter().find(|s| (s.0..s.1).contains(&whole.start())) else { continue };
+            let Some(stated) = prose.numbers_in(value.start().saturating_sub(2), value.end()).last() else { continue };
+            let Some((start, end)) = prose.sentence(whole.start()) else { continue };
             let sentence = &prose.text[start..end];
             let mut bound = raw.iter().filter_map(|table| Some((*table, measure(table, metric.as_str(), &stated.unit)?)));
             let (Some((table, (column, scale))), None) = (bound.next(), bound.next()) else { continue };

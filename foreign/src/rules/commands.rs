@@ -38,14 +38,14 @@ fn broken_continuation(code: &Code, found: &mut Vec<Finding>) {
 }
 
 static FLAG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|\s)--(?P<name>[a-z][a-z0-9\-]+)[ =](?P<value>[0-9][0-9.,]*[A-Za-z]{0,2})(?:\s|$|\\)").expect("a regex"));
-static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(?P<id>v[0-9]+(?:\.[0-9]+)*|(?:config|configuration|setup|variant|profile) [A-Z0-9]{1,2})\b").expect("a regex"));
+static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(?:v[0-9]+(?:\.[0-9]+)*|(?:config|configuration|variant|profile) [A-Z0-9]{1,2})\b").expect("a regex"));
 
 /// Two command lines under headings that name the same configuration give a flag different values.
 fn two_values(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let mut seen: BTreeMap<(String, String), (String, usize, usize)> = BTreeMap::new();
     for code in &scope.report.code {
         let Some(heading) = code.section.checked_sub(1).and_then(|at| scope.report.headings.get(at)) else { continue };
-        let Some(id) = NAME.captures(&heading.text).and_then(|c| c.name("id").map(|m| m.as_str().to_lowercase())) else { continue };
+        let Some(id) = NAME.find(&heading.text).map(|name| name.as_str().to_lowercase()) else { continue };
         for (at, line) in code.lines.iter().enumerate() {
             for captures in FLAG.captures_iter(line) {
                 let (Some(name), Some(value)) = (captures.name("name"), captures.name("value")) else { continue };

@@ -41,9 +41,9 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
         for captures in CLAIM.captures_iter(&prose.text) {
             let Some(whole) = captures.get(0) else { continue };
-            let sentence = prose.sentences.iter().find(|s| (s.0..s.1).contains(&whole.start())).copied().unwrap_or((0, prose.text.len()));
+            let Some(sentence) = prose.sentence(whole.start()) else { continue };
             let text = &prose.text[sentence.0..sentence.1];
-            if let Some((rule, message, evidence)) = claim(scope, &captures, text) {
+            if let Some((rule, message, evidence)) = claim(scope.report.tables_around(prose.line()), &captures, text) {
                 found.push(in_prose(prose, (whole.start(), whole.end()), rule, message, evidence));
             }
         }
@@ -55,7 +55,7 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             for (column, cell) in row.cells.iter().enumerate().skip(1) {
                 let Some(captures) = CLAIM.captures(&cell.text) else { continue };
                 let text = row.cells.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" | ");
-                if let Some((rule, message, evidence)) = claim(scope, &captures, &text) {
+                if let Some((rule, message, evidence)) = claim(scope.report.tables_around(table.line), &captures, &text) {
                     found.push(in_table(table, (index, column), rule, message, evidence));
                 }
             }
@@ -65,9 +65,9 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Every pair of systems whose second column is named `entity`.
-fn pairs<'a>(scope: &Scope<'a>, entity: &str) -> Vec<Pair<'a>> {
+fn pairs<'a>(tables: &'a [Table], entity: &str) -> Vec<Pair<'a>> {
     let mut found = Vec::new();
-    for table in &scope.report.tables {
+    for table in tables.iter().filter(|table| table.rows.len() <= 400) {
         let Some(other) = (1..table.columns.len()).find(|&c| names(&table.columns[c], entity) || names(entity, &table.columns[c])) else { continue };
         for own in table.numeric_columns().into_iter().filter(|&c| c != other && !is_change(&table.columns[c])) {
             found.extend((0..table.rows.len()).map(|row| Pair { table, row, own, other }).filter(|pair| pair.values().is_some_and(|(a, b)| a.unit == b.unit)));
@@ -85,12 +85,12 @@ pub(crate) fn is_change(name: &str) -> bool {
 type Verdict = ((Rule, Confidence), String, Vec<Evidence>);
 
 /// `24% slower than X`, with the sentence or row it stands in.
-fn claim(scope: &Scope<'_>, captures: &regex::Captures<'_>, text: &str) -> Option<Verdict> {
+fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option<Verdict> {
     let stated = quantities(captures.name("p").map(|m| format!("{}%", m.as_str()))?.as_str()).pop()?;
     let direction = captures.name("dir")?.as_str();
     let entity = captures.name("e")?.as_str();
     let mine = captures.get(0)?.as_str();
-    let candidates = pairs(scope, entity);
+    let candidates = pairs(tables, entity);
     let numbers: Vec<Quantity> = quantities(text).into_iter().filter(|n| !mine.contains(&text[n.start..n.end]) || n.value != stated.value).collect();
     // By value: a number of the sentence that is this very cell.
     let bound: Vec<&Pair<'_>> = candidates
@@ -203,7 +203,7 @@ fn points(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
         let (Some(whole), Some(p), Some(metric)) = (captures.get(0), captures.name("p").or(captures.name("q")), captures.name("m")) else { continue };
         let Some(stated) = quantities(&format!("{}%", p.as_str())).pop() else { continue };
         let name = metric.as_str().split(' ').next().unwrap_or("");
-        for table in &scope.report.tables {
+        for table in scope.report.tables_around(prose.line()).iter().filter(|table| table.rows.len() <= 400) {
             let columns: Vec<usize> = table.numeric_columns().into_iter().filter(|&c| !is_change(&table.columns[c])).collect();
             let Some(pair) = columns.first().zip(columns.get(1)).and_then(|(&own, &other)| {
                 (0..table.rows.len())
@@ -236,7 +236,7 @@ fn differences(prose: &[Prose], found: &mut Vec<Finding>) {
         let stated = Quantity { value: stated.value.abs(), ..stated.clone() };
         let mut relative = Vec::new();
         let mut points = Vec::new();
-        for (x, y) in a.numbers.iter().flat_map(|x| b.numbers.iter().map(move |y| (x, y))).filter(|(x, y)| x.unit == y.unit && x.value != 0.0 && y.value != 0.0) {
+        for (x, y) in a.numbers.iter().take(12).flat_map(|x| b.numbers.iter().take(12).map(move |y| (x, y))).filter(|(x, y)| x.unit == y.unit && x.value != 0.0 && y.value != 0.0) {
             relative.push(spread(x, y, |x, y| 100.0 * ((x - y) / x).abs()));
             relative.push(spread(x, y, |x, y| 100.0 * ((x - y) / y).abs()));
             if x.is_percent() {

@@ -23,7 +23,7 @@ struct Model {
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for (section, model) in models(scope) {
-        let after = scope.report.tables.iter().filter(|table| table.section == section && table.line > model.line);
+        let after = scope.report.tables_around(model.line).iter().filter(|table| table.section == section && table.line > model.line);
         for table in after.take(2) {
             let Some(column) = (1..table.columns.len()).find(|&c| {
                 let name = table.columns[c].to_lowercase();

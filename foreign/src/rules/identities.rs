@@ -38,7 +38,7 @@ const FORMULAS: &[Formula] = &[
 /// A column that follows from two others in most rows must in all: `spread = best − worst`, `Δ% = (b − a) / a`.
 fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
     let columns = table.numeric_columns();
-    if columns.len() < 3 || columns.len() > 14 || table.rows.len() < 4 || table.rows.len() > 500 {
+    if columns.len() < 3 || columns.len() > 12 || table.rows.len() < 4 || table.rows.len() > 200 {
         return;
     }
     let telling = |q: &Quantity| q.value.abs() / (2.0 * q.half) >= 9.5;

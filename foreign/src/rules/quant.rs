@@ -226,7 +226,7 @@ fn across(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
             continue;
         }
         let wanted = words(noun.as_str());
-        let mut tables = scope.report.tables.iter().filter_map(|table| {
+        let mut tables = scope.report.tables_around(prose.line()).iter().filter_map(|table| {
             let label = words(table.columns.first()?);
             let change = (1..table.columns.len()).find(|&c| is_change(&table.columns[c]) && table.numbers(c).iter().filter(|(_, v)| v.is_percent()).count() >= 3)?;
             (wanted.is_subset(&label)).then_some((table, change))

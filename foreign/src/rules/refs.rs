@@ -104,7 +104,10 @@ fn label<'a>(captures: &regex::Captures<'a>) -> Option<(char, &'a str)> {
 
 /// Whether the reference is to another document: its name stands before it, or `of [12]` behind it.
 fn elsewhere(prose: &Prose, start: usize) -> bool {
-    let sentence = prose.sentences.iter().find(|s| (s.0..s.1).contains(&start)).map_or(0, |s| s.0);
+    let mut sentence = prose.sentence(start).map_or(0, |s| s.0).max(start.saturating_sub(400));
+    while !prose.text.is_char_boundary(sentence) {
+        sentence += 1;
+    }
     // Up to the last bracket or semicolon: `(FILE.md SS4 and SS14; this §3)`.
     let before = &prose.text[sentence..start];
     let clause = before.rfind([';', '(']).map_or(before, |at| &before[at..]);

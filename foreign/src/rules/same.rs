@@ -14,19 +14,28 @@ const AGREEING: usize = 3;
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let tables = &scope.report.tables;
-    for (index, later) in tables.iter().enumerate() {
-        for earlier in &tables[..index] {
-            join(later, &wide(later), earlier, &wide(earlier), found);
+    let cells: Vec<Cells> = tables.iter().map(wide).collect();
+    // Tables that share a cell's words; of words that recur everywhere only the last few tables.
+    let mut holders: BTreeMap<&(BTreeSet<String>, BTreeSet<String>), Vec<usize>> = BTreeMap::new();
+    let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for (index, own) in cells.iter().enumerate() {
+        for key in own.keys() {
+            let known = holders.entry(key).or_default();
+            pairs.extend(known.iter().rev().take(8).map(|&earlier| (index, earlier)));
+            known.push(index);
         }
+    }
+    for (later, earlier) in pairs {
+        join(&tables[later], &cells[later], &tables[earlier], &cells[earlier], found);
     }
     for data in scope.data.iter().filter(|data| data.rows.len() <= 20_000) {
         let wide_data = wide(data);
         let long_data = long(data);
-        for table in tables {
+        for (table, own) in tables.iter().zip(&cells) {
             let before = found.len();
-            join(table, &wide(table), data, &wide_data, found);
+            join(table, own, data, &wide_data, found);
             if found.len() == before {
-                join_long(table, data, &long_data, found);
+                join_long(table, data, long_data.as_ref(), found);
             }
         }
     }
@@ -43,8 +52,12 @@ fn wide(table: &Table) -> Cells {
             continue;
         }
         for (row, _) in table.numbers(column) {
-            let label = words(table.label(row));
-            if !label.is_empty() {
+            // A label that is filler (`a`) is still a label.
+            let mut label = words(table.label(row));
+            if label.is_empty() {
+                label.insert(table.label(row).to_lowercase());
+            }
+            if !table.label(row).is_empty() {
                 cells.entry((label, name.clone())).and_modify(|cell| *cell = None).or_insert(Some((row, column)));
             }
         }
@@ -127,7 +140,7 @@ fn long(data: &Table) -> Option<Long> {
 
 /// Joins a table of the report with a long data table: every part of a row's key must stand in the label, in
 /// the name of the column or in the words before the table, and only one row may fit.
-fn join_long(table: &Table, data: &Table, long: &Option<Long>, found: &mut Vec<Finding>) {
+fn join_long(table: &Table, data: &Table, long: Option<&Long>, found: &mut Vec<Finding>) {
     let Some(long) = long else { return };
     let loose = |text: &str| -> BTreeSet<String> {
         text.split(|c: char| c.is_whitespace() || matches!(c, '=' | ',' | ':' | ';' | '(' | ')' | '@' | '|' | '·' | '×'))

@@ -31,7 +31,8 @@ fn missing_values(table: &Table, found: &mut Vec<Finding>) {
     let counts: Vec<usize> = table.rows.iter().map(values).collect();
     let usual = counts.iter().copied().max().unwrap_or(0);
     let full = counts.iter().filter(|count| **count == usual).count();
-    if full * 2 <= counts.len() {
+    // A single value beside words may just as well be a sentence.
+    if full * 2 <= counts.len() || usual < 2 {
         return;
     }
     let header = || vec![Evidence::new(format!("line {}", table.line), table.header.clone())];
@@ -69,11 +70,15 @@ fn twins(table: &Table, found: &mut Vec<Finding>) {
         for row in 1..table.rows.len() {
             let (Some(above), Some(here)) = (table.value(row - 1, column), table.value(row, column)) else { continue };
             let digits = (here.value.abs() / (2.0 * here.half)).round();
+            if above.value != here.value || here.half >= 0.5 || digits < 200.0 || digits % 10.0 == 0.0 {
+                continue;
+            }
+            let value = |row: usize, column: usize| table.value(row, column).map(|q| q.value);
             let others = (1..table.columns.len()).filter(|&other| other != column);
-            let comparable: Vec<usize> = others.filter(|&o| table.value(row, o).is_some() && table.value(row - 1, o).is_some()).collect();
-            let differ = comparable.iter().filter(|&&o| table.value(row, o).map(|q| q.value) != table.value(row - 1, o).map(|q| q.value)).count();
-            let repeats = table.numbers(column).iter().filter(|(_, q)| q.value == here.value).count();
-            if above.value == here.value && here.half < 0.5 && digits >= 200.0 && differ >= 2 && repeats == 2 {
+            let differ = others.filter(|&o| value(row, o).zip(value(row - 1, o)).is_some_and(|(a, b)| a != b)).count();
+            let around = row.saturating_sub(50)..(row + 50).min(table.rows.len());
+            let repeats = around.filter(|&r| value(r, column) == Some(here.value)).count();
+            if differ >= 2 && repeats == 2 {
                 let message = format!("\"{}\" and \"{}\" have the same value to the last digit; confirm that it is not a copy", table.label(row - 1), table.label(row));
                 let evidence = vec![
                     Evidence::new(table.cell_place(row - 1, column), table.rows[row - 1].cells[column].text.clone()),

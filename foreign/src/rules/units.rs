@@ -38,7 +38,11 @@ fn ratios(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         for captures in VALUE.captures_iter(&prose.text) {
             let (Some(name), Some(value)) = (captures.name("n"), captures.name("v")) else { continue };
             if let Some(quantity) = quantities(value.as_str()).into_iter().next().filter(|q| !q.unit.is_empty() && !q.is_percent()) {
-                values.entry(name.as_str().to_owned()).or_default().push((quantity, prose.place(name.start()).0));
+                let known = values.entry(name.as_str().to_owned()).or_default();
+                // A name with more values than these is no constant.
+                if known.len() < 30 {
+                    known.push((quantity, prose.place(name.start()).0));
+                }
             }
         }
     }
