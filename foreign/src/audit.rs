@@ -13,6 +13,8 @@ pub fn audit(name: &str, text: &str, data: &[Table], unread: Vec<String>) -> Aud
         let key = |f: &Finding| (f.line, f.column, f.rule.id(), std::cmp::Reverse(f.confidence));
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
     });
-    findings.dedup_by(|later, first| later.rule == first.rule && (later.line, later.column) == (first.line, first.column));
+    findings.dedup_by(|later, first| {
+        later.rule == first.rule && (later.line, later.column) == (first.line, first.column)
+    });
     Audit { report: name.to_owned(), tables: report.tables.len(), data_tables: data.len(), findings, unread }
 }

@@ -33,7 +33,8 @@ pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> 
     let (mut tables, mut unread) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-        let extension = path.extension().map(|part| part.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let extension =
+            path.extension().map(|part| part.to_string_lossy().to_lowercase()).unwrap_or_default();
         let read = match extension.as_str() {
             "csv" => delimited(&path, b','),
             "tsv" => delimited(&path, b'\t'),
@@ -63,8 +64,12 @@ fn delimited(path: &Path, delimiter: u8) -> Result<Table, String> {
         .comment(Some(b'#'))
         .flexible(true)
         .from_reader(text.as_bytes());
-    let columns: Vec<String> =
-        reader.headers().map_err(|error| error.to_string())?.iter().map(|name| name.trim().to_owned()).collect();
+    let columns: Vec<String> = reader
+        .headers()
+        .map_err(|error| error.to_string())?
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .collect();
     let mut rows = Vec::new();
     for record in reader.records().take(MOST_ROWS) {
         let record = record.map_err(|error| error.to_string())?;
@@ -78,7 +83,8 @@ fn json_lines(path: &Path) -> Result<Table, String> {
     let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut columns: Vec<String> = Vec::new();
     let mut rows = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS) {
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS)
+    {
         let value: serde_json::Value =
             serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))?;
         let Some(object) = value.as_object() else {
@@ -88,7 +94,9 @@ fn json_lines(path: &Path) -> Result<Table, String> {
         for (name, value) in object {
             let text = match value {
                 serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => String::new(),
+                serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+                    String::new()
+                }
                 other => other.to_string(),
             };
             match columns.iter().position(|column| column == name) {

@@ -77,7 +77,10 @@ pub fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) -> (f64, 
         f(a.value + a.half, b.value - b.half),
         f(a.value + a.half, b.value + b.half),
     ];
-    (corners.iter().copied().fold(f64::INFINITY, f64::min), corners.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    (
+        corners.iter().copied().fold(f64::INFINITY, f64::min),
+        corners.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    )
 }
 
 /// How a number is written in a message: at most six significant digits.
@@ -88,7 +91,8 @@ pub fn shown(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let digits = usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0)).unwrap_or(0);
+    let digits =
+        usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0)).unwrap_or(0);
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -96,8 +100,10 @@ pub fn shown(value: f64) -> String {
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[+\-−±]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)").expect("a regex")
 });
-static POWER: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^(?:\s?[×x·]\s?10([⁻⁺−-]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\^[−-]?[0-9]+)|[eE]([+\-−]?[0-9]{1,3})\b)").expect("a regex"));
+static POWER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\s?[×x·]\s?10([⁻⁺−-]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\^[−-]?[0-9]+)|[eE]([+\-−]?[0-9]{1,3})\b)")
+        .expect("a regex")
+});
 static UNIT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?:\s?(%|‰|×)|\s?(pp|percentage points?|percent|points?)\b|(x)\b",
@@ -134,14 +140,29 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
         }
         let left = text[..start].chars().next_back();
         let hyphenated = sign.is_some() && !signed && before.is_some_and(char::is_alphabetic);
-        let word_left = left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
+        let word_left =
+            left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
         let rest = &text[end..];
         let mut after = rest.chars();
         let (next, second) = (after.next(), after.next());
         let version = next == Some('.') && second.is_some_and(|c| c.is_alphanumeric());
-        if hyphenated || (word_left && !(left == Some('/') && text[..start].trim_end_matches('/').ends_with(|c: char| c.is_ascii_digit() || c == ' '))) || version || next == Some('_') || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit()) || left == Some(':') && sign.is_none() && text[..start].trim_end_matches(':').ends_with(|c: char| c.is_ascii_digit()) {
+        if hyphenated
+            || (word_left
+                && !(left == Some('/')
+                    && text[..start]
+                        .trim_end_matches('/')
+                        .ends_with(|c: char| c.is_ascii_digit() || c == ' ')))
+            || version
+            || next == Some('_')
+            || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit())
+            || left == Some(':')
+                && sign.is_none()
+                && text[..start].trim_end_matches(':').ends_with(|c: char| c.is_ascii_digit())
+        {
             // Skip the rest of the name, so that its digits are not taken either.
-            let skip = rest.find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_' || c == ':')).unwrap_or(rest.len());
+            let skip = rest
+                .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_' || c == ':'))
+                .unwrap_or(rest.len());
             from = end + skip;
             continue;
         }
@@ -150,7 +171,13 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
         let mut half = 0.5 * 10f64.powi(-i32::try_from(decimals.min(30)).unwrap_or(30));
         let mut finish = end;
         if let Some(power) = POWER.captures(rest) {
-            let digits: String = power.get(1).or(power.get(2)).map_or("", |m| m.as_str()).chars().filter_map(plain_digit).collect();
+            let digits: String = power
+                .get(1)
+                .or(power.get(2))
+                .map_or("", |m| m.as_str())
+                .chars()
+                .filter_map(plain_digit)
+                .collect();
             if let Ok(exponent) = digits.parse::<i32>() {
                 let factor = 10f64.powi(exponent.clamp(-300, 300));
                 value *= factor;
@@ -176,13 +203,22 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
         } else if text[finish..].starts_with(|c: char| c.is_alphabetic()) {
             // `7b`, `16th`, `2x16`: part of a name.
             let rest = &text[finish..];
-            from = finish + rest.find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_')).unwrap_or(rest.len());
+            from = finish
+                + rest.find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_')).unwrap_or(rest.len());
             continue;
         }
         if sign.is_some_and(|sign| signed && sign != '+') {
             value = -value;
         }
-        found.push(Quantity { value, half, unit, signed, rough: ROUGH.is_match(tail(&text[..start])), start, end: finish });
+        found.push(Quantity {
+            value,
+            half,
+            unit,
+            signed,
+            rough: ROUGH.is_match(tail(&text[..start])),
+            start,
+            end: finish,
+        });
         from = finish;
     }
     found
@@ -235,7 +271,11 @@ fn normal_unit(unit: &str) -> String {
         "µs" | "μs" => "us".to_owned(),
         "user" | "users" | "u" => "users".to_owned(),
         "token" | "tokens" => "tok".to_owned(),
-        other => other.replace("tokens", "tok").replace("requests", "req").replace("second", "s").replace("/sec", "/s"),
+        other => other
+            .replace("tokens", "tok")
+            .replace("requests", "req")
+            .replace("second", "s")
+            .replace("/sec", "/s"),
     }
 }
 

@@ -69,7 +69,8 @@ impl Table {
     pub fn cell_place(&self, row: usize, column: usize) -> String {
         let name = self.columns.get(column).filter(|name| !name.is_empty());
         let line = self.rows.get(row).map_or(self.line, |row| row.line);
-        let start = if self.file.is_empty() { format!("line {line}") } else { format!("{}:{line}", self.file) };
+        let start =
+            if self.file.is_empty() { format!("line {line}") } else { format!("{}:{line}", self.file) };
         match name {
             Some(name) => format!("{start}, \"{}\" × \"{name}\"", self.label(row)),
             None => format!("{start}, \"{}\" × column {}", self.label(row), column + 1),
@@ -83,7 +84,9 @@ impl Table {
 
     /// Columns whose cells are numbers in most rows; never the label column.
     pub fn numeric_columns(&self) -> Vec<usize> {
-        (1..self.columns.len()).filter(|&c| !self.rows.is_empty() && self.numbers(c).len() * 2 > self.rows.len()).collect()
+        (1..self.columns.len())
+            .filter(|&c| !self.rows.is_empty() && self.numbers(c).len() * 2 > self.rows.len())
+            .collect()
     }
 
     /// Column by name, ASCII case ignored.
@@ -95,7 +98,9 @@ impl Table {
 /// Whether a line is the rule under the header of a table with bars.
 pub(crate) fn is_separator(line: &str) -> bool {
     let trimmed = line.trim();
-    trimmed.contains("--") && trimmed.contains('|') && trimmed.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+    trimmed.contains("--")
+        && trimmed.contains('|')
+        && trimmed.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
 /// Reads a table with bars; the second line is the rule under the header.
@@ -179,7 +184,9 @@ pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
     let rows: Vec<Vec<Token>> = lines[1..].iter().map(|line| tokens(line)).collect();
     let prose = |line: &&&str| {
         let line = line.trim_end();
-        line.ends_with(['.', ';', ',', ':']) || line.chars().count() > 220 || line.trim_start().starts_with(['-', '*', '>'])
+        line.ends_with(['.', ';', ',', ':'])
+            || line.chars().count() > 220
+            || line.trim_start().starts_with(['-', '*', '>'])
     };
     if lines.iter().any(|line| prose(&line)) || header.chars().count() > 220 {
         return None;
@@ -203,11 +210,18 @@ pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
         .zip(&parts)
         .enumerate()
         .map(|(index, (row, &(label, count)))| {
-            let join = |part: &[Token]| part.iter().map(|token| token.text.as_str()).collect::<Vec<_>>().join(" ");
-            let mut cells = vec![Cell { value: None, ..Cell::new(&join(&row[..label]), row.first().map_or(1, |t| t.column)) }];
+            let join =
+                |part: &[Token]| part.iter().map(|token| token.text.as_str()).collect::<Vec<_>>().join(" ");
+            let mut cells = vec![Cell {
+                value: None,
+                ..Cell::new(&join(&row[..label]), row.first().map_or(1, |t| t.column))
+            }];
             cells.extend(row[label..label + count].iter().map(|token| Cell::new(&token.text, token.column)));
             if label + count < row.len() {
-                cells.push(Cell { value: None, ..Cell::new(&join(&row[label + count..]), row[label + count].column) });
+                cells.push(Cell {
+                    value: None,
+                    ..Cell::new(&join(&row[label + count..]), row[label + count].column)
+                });
             }
             Row { line: first + 1 + index, cells }
         })
@@ -269,11 +283,15 @@ fn value_run(row: &[Token]) -> (usize, usize) {
     let value = |token: &Token| {
         let text = token.text.as_str();
         let number = leading(text.trim_start_matches('[')).is_some_and(|number| {
-            let rest = text.trim_start_matches('[')[number.end.min(text.trim_start_matches('[').len())..].trim();
+            let rest =
+                text.trim_start_matches('[')[number.end.min(text.trim_start_matches('[').len())..].trim();
             rest.is_empty() || rest.starts_with(['(', '/', '–', '-', ',', ']', 'x', '×'])
         });
         let level = text.strip_prefix("N=").is_some_and(|rest| rest.parse::<f64>().is_ok());
-        let null = matches!(text.split(' ').next().unwrap_or(""), "–" | "—" | "-" | "n/a" | "N/A" | "null" | "none" | "never" | "yes" | "no" | "✓" | "✗");
+        let null = matches!(
+            text.split(' ').next().unwrap_or(""),
+            "–" | "—" | "-" | "n/a" | "N/A" | "null" | "none" | "never" | "yes" | "no" | "✓" | "✗"
+        );
         number || level || null
     };
     // The first word is the label, even where it is a number.
@@ -292,7 +310,9 @@ fn divide_header(header: &str, count: usize) -> Vec<String> {
         columns.extend(std::iter::repeat_n(String::new(), count));
         columns
     };
-    if words.len() == count + 1 || words.len() == count + 2 && count > 1 && words.iter().all(|word| word != "@") {
+    if words.len() == count + 1
+        || words.len() == count + 2 && count > 1 && words.iter().all(|word| word != "@")
+    {
         return words;
     }
     let named = |starts: &[usize]| {
@@ -309,7 +329,8 @@ fn divide_header(header: &str, count: usize) -> Vec<String> {
     if ends.len() < count
         && let Some(at) = words.iter().rposition(|word| word == "@")
     {
-        ends = (at.min(1)..words.len().saturating_sub(1)).filter(|&i| words[i] == "@").map(|i| i + 1).collect();
+        ends =
+            (at.min(1)..words.len().saturating_sub(1)).filter(|&i| words[i] == "@").map(|i| i + 1).collect();
     }
     if ends.len() == count && count > 1 {
         let length = ends[count - 1] - ends[count - 2];
@@ -323,7 +344,8 @@ fn divide_header(header: &str, count: usize) -> Vec<String> {
     if let Some(first) = words.get(1) {
         let often = words.iter().filter(|word| *word == first).count();
         for other in words.iter().skip(2) {
-            let starts: Vec<usize> = (1..words.len()).filter(|&at| words[at] == *first || words[at] == *other).collect();
+            let starts: Vec<usize> =
+                (1..words.len()).filter(|&at| words[at] == *first || words[at] == *other).collect();
             let balanced = words.iter().filter(|word| *word == other).count() == often;
             if starts.len() == count && balanced && often > 1 {
                 return named(&starts);

@@ -117,7 +117,10 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
             continue;
         }
         let word = text[start..index].rsplit(' ').next().unwrap_or("");
-        let abbreviation = matches!(word.trim_start_matches('('), "e.g" | "i.e" | "vs" | "cf" | "approx" | "Fig" | "Tab" | "Sec" | "eff" | "resp");
+        let abbreviation = matches!(
+            word.trim_start_matches('('),
+            "e.g" | "i.e" | "vs" | "cf" | "approx" | "Fig" | "Tab" | "Sec" | "eff" | "resp"
+        );
         if !abbreviation && text[index + 2..].starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit()) {
             found.push((start, index + 1));
             start = index + 2;
@@ -142,7 +145,9 @@ impl Report {
             let section = report.headings.len();
             if let Some(fence) = ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence)) {
                 report.close(&mut open);
-                let end = (index + 1..lines.len()).find(|&at| lines[at].trim().starts_with(fence)).unwrap_or(lines.len());
+                let end = (index + 1..lines.len())
+                    .find(|&at| lines[at].trim().starts_with(fence))
+                    .unwrap_or(lines.len());
                 let body = lines[index + 1..end].iter().map(|line| (*line).to_owned()).collect();
                 report.code.push(Code { line: index + 2, lines: body, section });
                 index = end + 1;
@@ -155,7 +160,8 @@ impl Report {
             }
             if trimmed.contains('|') && lines.get(index + 1).is_some_and(|next| is_separator(next)) {
                 report.close(&mut open);
-                let end = (index + 2..lines.len()).find(|&at| !lines[at].contains('|')).unwrap_or(lines.len());
+                let end =
+                    (index + 2..lines.len()).find(|&at| !lines[at].contains('|')).unwrap_or(lines.len());
                 let mut table = pipe_table(&lines[index..end], index + 1);
                 table.section = section;
                 report.tables.push(table);
@@ -280,7 +286,11 @@ fn heading(lines: &[&str], index: usize) -> Option<Heading> {
         trimmed
     };
     let first = text.split(' ').next().unwrap_or("").trim_end_matches('.');
-    let number = if !first.is_empty() && first.split('.').all(|part| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit())) {
+    let number = if !first.is_empty()
+        && first
+            .split('.')
+            .all(|part| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit()))
+    {
         first.to_owned()
     } else {
         String::new()

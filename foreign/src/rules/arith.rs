@@ -48,7 +48,8 @@ fn judge(stated: &Quantity, (low, high): (f64, f64)) -> Option<(Confidence, Stri
 
 static TERM: &str = r"[0-9][0-9,.]*[a-zA-Z%]{0,3}(?:[^0-9×=+;|()\[\]{}.:/−*-]{0,40})(?:\{[^{}]{0,60}\}[^0-9×=+;|()\[\]{}.:/−*-]{0,20})?";
 static EQUATION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"(?P<chain>{TERM}(?:(?:× ?{TERM})+|(?:\+ ?{TERM})+))= ?~?(?P<result>[0-9][0-9,.]*)")).expect("a regex")
+    Regex::new(&format!(r"(?P<chain>{TERM}(?:(?:× ?{TERM})+|(?:\+ ?{TERM})+))= ?~?(?P<result>[0-9][0-9,.]*)"))
+        .expect("a regex")
 });
 
 /// `5 models × 6 levels × 3 reps = 90 cells`, `3 + 4 = 7`.
@@ -56,7 +57,9 @@ fn equations(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in EQUATION.captures_iter(&prose.text) {
         let (Some(chain), Some(result)) = (captures.name("chain"), captures.name("result")) else { continue };
         let before = prose.text[..chain.start()].trim_end();
-        if before.ends_with(['×', '+', '-', '−', '/', '÷', '^', '(', '=', '*', '·', '.', ',']) && !before.ends_with([',', '(']) {
+        if before.ends_with(['×', '+', '-', '−', '/', '÷', '^', '(', '=', '*', '·', '.', ','])
+            && !before.ends_with([',', '('])
+        {
             continue;
         }
         let after = prose.text[result.end()..].trim_start();
@@ -75,7 +78,8 @@ fn equations(prose: &Prose, found: &mut Vec<Finding>) {
             }
             offset += part.len() + operator.len_utf8();
         }
-        let mixed = operands.iter().any(|number| number.is_percent() || number.unit != operands[0].unit && !product);
+        let mixed =
+            operands.iter().any(|number| number.is_percent() || number.unit != operands[0].unit && !product);
         if operands.len() != chain.as_str().split(operator).count() || mixed || stated.is_percent() {
             continue;
         }
@@ -125,10 +129,16 @@ fn shares(prose: &Prose, found: &mut Vec<Finding>) {
         if let Some((confidence, message)) = judge(stated, (share, share)) {
             let range = captures.get(0).map_or((0, 0), |m| (m.start(), m.end()));
             let tail = prose.text[range.1..].split(')').next().unwrap_or("");
-            if ["faster", "slower", "higher", "lower", "more", "less", "CI", "increase", "reduction"].iter().any(|w| tail.contains(w)) {
+            if ["faster", "slower", "higher", "lower", "more", "less", "CI", "increase", "reduction"]
+                .iter()
+                .any(|w| tail.contains(w))
+            {
                 continue;
             }
-            let evidence = vec![Evidence::new(format!("line {}", prose.place(range.0).0), format!("{} of {} = {}%", shown(part.value), shown(whole.value), shown(share)))];
+            let evidence = vec![Evidence::new(
+                format!("line {}", prose.place(range.0).0),
+                format!("{} of {} = {}%", shown(part.value), shown(whole.value), shown(share)),
+            )];
             found.push(in_prose(prose, range, (Rule::Arith, confidence), message, evidence));
         }
     }
@@ -146,18 +156,24 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
 /// `100 → 150 ms (+50%)`, `from 100 to 150, a 50% increase`, `2023 vs 1637 (24% faster)`.
 fn pairs(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in PAIR.captures_iter(&prose.text) {
-        let (Some(a), Some(b)) = (group(prose, &captures, "a"), group(prose, &captures, "b")) else { continue };
+        let (Some(a), Some(b)) = (group(prose, &captures, "a"), group(prose, &captures, "b")) else {
+            continue;
+        };
         let stated = captures.name("p").or(captures.name("q"));
         let Some(stated_at) = stated else { continue };
-        let lead = stated_at.as_str().len() - stated_at.as_str().trim_start_matches(['+', '-', '−', '~', '≈']).len();
+        let lead =
+            stated_at.as_str().len() - stated_at.as_str().trim_start_matches(['+', '-', '−', '~', '≈']).len();
         let Some(stated) = at(prose, stated_at.start() + lead) else { continue };
         let unit = captures.name("u").or(captures.name("v")).map_or("", |m| m.as_str());
         let rest = captures.name("rest").or(captures.name("what")).map_or("", |m| m.as_str());
-        if a.value <= 0.0 || b.value <= 0.0 || (!a.unit.is_empty() && !b.unit.is_empty() && a.unit != b.unit) {
+        if a.value <= 0.0 || b.value <= 0.0 || (!a.unit.is_empty() && !b.unit.is_empty() && a.unit != b.unit)
+        {
             continue;
         }
         // A share or interval in brackets is not a change.
-        if ["CI", "of", "confidence", "utiliz", "overlap"].iter().any(|word| rest.contains(word)) || rest.trim_start().starts_with(['–', '-']) && rest.contains('%') {
+        if ["CI", "of", "confidence", "utiliz", "overlap"].iter().any(|word| rest.contains(word))
+            || rest.trim_start().starts_with(['–', '-']) && rest.contains('%')
+        {
             continue;
         }
         let before = prose.text[..captures.get(0).map_or(0, |m| m.start())].trim_end();
@@ -175,7 +191,8 @@ fn pairs(prose: &Prose, found: &mut Vec<Finding>) {
             let ok = [up, down].iter().any(|i| compare(&size, i.0, i.1) != Agreement::Differs);
             if !ok && !(size.rough) {
                 let factor = f64::max(f64::midpoint(up.0, up.1), f64::midpoint(down.0, down.1));
-                let message = format!("a factor of {} does not follow: it is {}", shown(size.value), shown(factor));
+                let message =
+                    format!("a factor of {} does not follow: it is {}", shown(size.value), shown(factor));
                 found.push(in_prose(prose, range, (Rule::Arith, Confidence::High), message, evidence(text)));
             }
             continue;
@@ -186,7 +203,11 @@ fn pairs(prose: &Prose, found: &mut Vec<Finding>) {
         if unit == "pp" {
             let scale = if a.is_percent() || a.value > 1.0 { 1.0 } else { 100.0 };
             if compare(&size, points.0 * scale, points.1 * scale) == Agreement::Differs {
-                let message = format!("{} points do not follow: they are {}", shown(size.value), shown(scale * f64::midpoint(points.0, points.1)));
+                let message = format!(
+                    "{} points do not follow: they are {}",
+                    shown(size.value),
+                    shown(scale * f64::midpoint(points.0, points.1))
+                );
                 found.push(in_prose(prose, range, (Rule::Arith, Confidence::High), message, evidence(text)));
             }
             continue;
@@ -201,11 +222,21 @@ fn pairs(prose: &Prose, found: &mut Vec<Finding>) {
         }
         let (is, base) = (f64::midpoint(first.0, first.1), shown(a.value));
         if agrees(second) {
-            let message = format!("{}% is taken from the wrong base: from {base} it is {}%", shown(size.value), shown(is));
+            let message = format!(
+                "{}% is taken from the wrong base: from {base} it is {}%",
+                shown(size.value),
+                shown(is)
+            );
             found.push(in_prose(prose, range, (Rule::Base, Confidence::Medium), message, evidence(text)));
         } else if [first, second].iter().all(|i| compare(&size, i.0, i.1) == Agreement::Differs) {
             let other = f64::midpoint(second.0, second.1);
-            let message = format!("{}% does not follow: it is {}% of {base}, or {}% of {}", shown(size.value), shown(is), shown(other), shown(b.value));
+            let message = format!(
+                "{}% does not follow: it is {}% of {base}, or {}% of {}",
+                shown(size.value),
+                shown(is),
+                shown(other),
+                shown(b.value)
+            );
             let confidence = if arrow { Confidence::High } else { Confidence::Medium };
             found.push(in_prose(prose, range, (Rule::Arith, confidence), message, evidence(text)));
         }
@@ -213,23 +244,33 @@ fn pairs(prose: &Prose, found: &mut Vec<Finding>) {
 }
 
 static STEP: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&format!(r"(?P<d>{NUM})(?: [a-z%/]+){{0,8}} \((?P<a>{NUM}) ?(?:→|->) ?(?P<b>{NUM})\)")).expect("a regex")
+    Regex::new(&format!(r"(?P<d>{NUM})(?: [a-z%/]+){{0,8}} \((?P<a>{NUM}) ?(?:→|->) ?(?P<b>{NUM})\)"))
+        .expect("a regex")
 });
 
 /// `sheds 0.1861 (0.686 → 0.500)`: the difference stands before its ends.
 fn steps(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in STEP.captures_iter(&prose.text) {
-        let groups = (group(prose, &captures, "d"), group(prose, &captures, "a"), group(prose, &captures, "b"));
+        let groups =
+            (group(prose, &captures, "d"), group(prose, &captures, "a"), group(prose, &captures, "b"));
         let (Some(stated), Some(a), Some(b)) = groups else { continue };
         let difference = spread(a, b, |a, b| (a - b).abs());
         let middle = f64::midpoint(difference.0, difference.1);
         // Only numbers of about that size are meant to be the difference.
-        if stated.unit != a.unit || a.half >= 0.5 || middle <= 0.0 || !(0.6..1.6).contains(&(stated.value / middle)) {
+        if stated.unit != a.unit
+            || a.half >= 0.5
+            || middle <= 0.0
+            || !(0.6..1.6).contains(&(stated.value / middle))
+        {
             continue;
         }
         if compare(stated, difference.0, difference.1) == Agreement::Differs {
-            let message = format!("a difference of {} does not follow: it is {}", shown(stated.value), shown(middle));
-            let evidence = vec![Evidence::new(format!("line {}", prose.place(a.start).0), format!("{} → {}", shown(a.value), shown(b.value)))];
+            let message =
+                format!("a difference of {} does not follow: it is {}", shown(stated.value), shown(middle));
+            let evidence = vec![Evidence::new(
+                format!("line {}", prose.place(a.start).0),
+                format!("{} → {}", shown(a.value), shown(b.value)),
+            )];
             let range = captures.get(0).map_or((0, 0), |m| (m.start(), m.end()));
             found.push(in_prose(prose, range, (Rule::Arith, Confidence::High), message, evidence));
         }
@@ -243,9 +284,13 @@ static LOSS: LazyLock<Regex> = LazyLock::new(|| {
 /// `from 1.000 at N=1 to … 0.056 at N=16 — a 95% loss`.
 fn losses(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in LOSS.captures_iter(&prose.text) {
-        let (Some(stated), Some(what)) = (group(prose, &captures, "p"), captures.name("what")) else { continue };
+        let (Some(stated), Some(what)) = (group(prose, &captures, "p"), captures.name("what")) else {
+            continue;
+        };
         let Some((start, _)) = prose.sentence(stated.start).filter(|s| s.1 - s.0 < 4000) else { continue };
-        let Some(from) = prose.text[start..stated.start].rfind("from ").map(|at| start + at) else { continue };
+        let Some(from) = prose.text[start..stated.start].rfind("from ").map(|at| start + at) else {
+            continue;
+        };
         // Conditions (`N=16`, `batch 32`) are not values.
         let numbers: Vec<&Quantity> = prose
             .numbers_in(from, stated.start)
@@ -254,7 +299,12 @@ fn losses(prose: &Prose, found: &mut Vec<Finding>) {
             .collect();
         let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { continue };
         let same_kind = (first.half < 0.5) == (last.half < 0.5) && first.unit == last.unit;
-        if numbers.len() < 2 || !same_kind || first.start > from + 8 || first.value <= 0.0 || !prose.text[first.end..last.start].contains("to") {
+        if numbers.len() < 2
+            || !same_kind
+            || first.start > from + 8
+            || first.value <= 0.0
+            || !prose.text[first.end..last.start].contains("to")
+        {
             continue;
         }
         let grows = matches!(what.as_str(), "increase" | "gain" | "rise" | "growth");
@@ -263,8 +313,17 @@ fn losses(prose: &Prose, found: &mut Vec<Finding>) {
         }
         let change = spread(first, last, |a, b| 100.0 * ((b - a) / a).abs());
         if let Some((_, message)) = judge(stated, change) {
-            let evidence = vec![Evidence::new(format!("line {}", prose.place(first.start).0), format!("{} → {}", shown(first.value), shown(last.value)))];
-            found.push(in_prose(prose, (from, what.end()), (Rule::Arith, Confidence::Medium), message, evidence));
+            let evidence = vec![Evidence::new(
+                format!("line {}", prose.place(first.start).0),
+                format!("{} → {}", shown(first.value), shown(last.value)),
+            )];
+            found.push(in_prose(
+                prose,
+                (from, what.end()),
+                (Rule::Arith, Confidence::Medium),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -277,7 +336,11 @@ static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
 fn clocks(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in CLOCK.captures_iter(&prose.text) {
         let number = |name: &str| captures.name(name).and_then(|m| m.as_str().parse::<f64>().ok());
-        let (Some(h), Some(m), Some(i), Some(n), Some(d)) = (number("h"), number("m"), number("i"), number("n"), number("d")) else { continue };
+        let (Some(h), Some(m), Some(i), Some(n), Some(d)) =
+            (number("h"), number("m"), number("i"), number("n"), number("d"))
+        else {
+            continue;
+        };
         let mut minutes = 60.0 * i + n - 60.0 * h - m;
         if minutes < 0.0 {
             minutes += 24.0 * 60.0;

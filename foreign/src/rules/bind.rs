@@ -25,11 +25,18 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     }
     for prose in &scope.report.prose {
         for captures in CLAIM.captures_iter(&prose.text) {
-            let (Some(whole), Some(statistic), Some(metric), Some(value)) = (captures.get(0), captures.name("s"), captures.name("m"), captures.name("v")) else { continue };
-            let Some(stated) = prose.numbers_in(value.start().saturating_sub(2), value.end()).last() else { continue };
+            let (Some(whole), Some(statistic), Some(metric), Some(value)) =
+                (captures.get(0), captures.name("s"), captures.name("m"), captures.name("v"))
+            else {
+                continue;
+            };
+            let Some(stated) = prose.numbers_in(value.start().saturating_sub(2), value.end()).last() else {
+                continue;
+            };
             let Some((start, end)) = prose.sentence(whole.start()) else { continue };
             let sentence = &prose.text[start..end];
-            let mut bound = raw.iter().filter_map(|table| Some((*table, measure(table, metric.as_str(), &stated.unit)?)));
+            let mut bound =
+                raw.iter().filter_map(|table| Some((*table, measure(table, metric.as_str(), &stated.unit)?)));
             let (Some((table, (column, scale))), None) = (bound.next(), bound.next()) else { continue };
             let values = filtered(table, column, scale, sentence);
             if values.len() < LEAST_ROWS {
@@ -39,14 +46,47 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             if agrees(stated, &values, wanted) {
                 continue;
             }
-            let other = [Kind::Mean, Kind::At(50.0), Kind::At(90.0), Kind::At(95.0), Kind::At(99.0), Kind::At(100.0), Kind::At(0.0)].into_iter().find(|kind| *kind != wanted && agrees(stated, &values, *kind));
+            let other = [
+                Kind::Mean,
+                Kind::At(50.0),
+                Kind::At(90.0),
+                Kind::At(95.0),
+                Kind::At(99.0),
+                Kind::At(100.0),
+                Kind::At(0.0),
+            ]
+            .into_iter()
+            .find(|kind| *kind != wanted && agrees(stated, &values, *kind));
             let is = shown(statistic_of(&values, wanted).0);
             let (confidence, message) = match other {
-                Some(other) => (Confidence::High, format!("{} is the {}, not the {}, which is {is}", shown(stated.value), other.name(), wanted.name())),
+                Some(other) => (
+                    Confidence::High,
+                    format!(
+                        "{} is the {}, not the {}, which is {is}",
+                        shown(stated.value),
+                        other.name(),
+                        wanted.name()
+                    ),
+                ),
                 None => (Confidence::Low, format!("the {} of {} rows is {is}", wanted.name(), values.len())),
             };
-            let evidence = vec![Evidence::new(format!("{}, column \"{}\", {} rows", table.file, table.columns[column], values.len()), format!("mean {}, median {}, P95 {}, P99 {}", shown(statistic_of(&values, Kind::Mean).0), shown(statistic_of(&values, Kind::At(50.0)).0), shown(statistic_of(&values, Kind::At(95.0)).0), shown(statistic_of(&values, Kind::At(99.0)).0)))];
-            found.push(in_prose(prose, (whole.start(), stated.end), (Rule::Stat, confidence), message, evidence));
+            let evidence = vec![Evidence::new(
+                format!("{}, column \"{}\", {} rows", table.file, table.columns[column], values.len()),
+                format!(
+                    "mean {}, median {}, P95 {}, P99 {}",
+                    shown(statistic_of(&values, Kind::Mean).0),
+                    shown(statistic_of(&values, Kind::At(50.0)).0),
+                    shown(statistic_of(&values, Kind::At(95.0)).0),
+                    shown(statistic_of(&values, Kind::At(99.0)).0)
+                ),
+            )];
+            found.push(in_prose(
+                prose,
+                (whole.start(), stated.end),
+                (Rule::Stat, confidence),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -57,7 +97,9 @@ fn measure(table: &Table, metric: &str, unit: &str) -> Option<(usize, f64)> {
     let mut fitting = (0..table.columns.len()).filter_map(|column| {
         let spaced = table.columns[column].replace(['_', '-'], " ");
         let (name, own_unit) = match spaced.rsplit_once(' ') {
-            Some((name, unit)) if matches!(unit, "ms" | "s" | "us" | "ns") => (name.to_owned(), unit.to_owned()),
+            Some((name, unit)) if matches!(unit, "ms" | "s" | "us" | "ns") => {
+                (name.to_owned(), unit.to_owned())
+            }
             _ => (spaced.clone(), String::new()),
         };
         let fractions = table.numbers(column).len() * 10 >= table.rows.len() * 9;
@@ -95,7 +137,10 @@ fn filtered(table: &Table, column: usize, scale: f64, sentence: &str) -> Vec<f64
                     None => cell.text.len() > 1 && names(sentence, &cell.text),
                     Some(q) if q.is_count() => {
                         let n = shown(q.value);
-                        names(sentence, &format!("{name} {n}")) || names(sentence, &format!("{name}={n}")) || names(sentence, &format!("{n} {name}")) || names(sentence, &format!("{name} of {n}"))
+                        names(sentence, &format!("{name} {n}"))
+                            || names(sentence, &format!("{name}={n}"))
+                            || names(sentence, &format!("{n} {name}"))
+                            || names(sentence, &format!("{name} of {n}"))
                     }
                     Some(_) => false,
                 }
@@ -105,7 +150,12 @@ fn filtered(table: &Table, column: usize, scale: f64, sentence: &str) -> Vec<f64
             keep.iter_mut().zip(said).for_each(|(keep, said)| *keep &= said);
         }
     }
-    let mut values: Vec<f64> = table.numbers(column).into_iter().filter(|(row, _)| keep[*row]).map(|(_, q)| q.value * scale).collect();
+    let mut values: Vec<f64> = table
+        .numbers(column)
+        .into_iter()
+        .filter(|(row, _)| keep[*row])
+        .map(|(_, q)| q.value * scale)
+        .collect();
     values.sort_by(f64::total_cmp);
     values
 }
@@ -155,7 +205,11 @@ fn statistic_of(sorted: &[f64], kind: Kind) -> (f64, f64, f64) {
             let below = (position.floor() as usize).min(count - 1);
             let above = (below + 1).min(count - 1);
             let middle = sorted[below] + (sorted[above] - sorted[below]) * (position - position.floor());
-            if matches!(p, 0.0 | 100.0) { (middle, middle, middle) } else { (middle, sorted[below], sorted[above]) }
+            if matches!(p, 0.0 | 100.0) {
+                (middle, middle, middle)
+            } else {
+                (middle, sorted[below], sorted[above])
+            }
         }
     }
 }

@@ -30,7 +30,9 @@ fn lists(prose: &Prose, found: &mut Vec<Finding>) {
         if prose.text[..number.start()].ends_with(['.', '=', '-', '–', ',', '×', '/', '~']) {
             continue;
         }
-        let Some(stated) = number_word(number.as_str()).or_else(|| number.as_str().parse().ok()) else { continue };
+        let Some(stated) = number_word(number.as_str()).or_else(|| number.as_str().parse().ok()) else {
+            continue;
+        };
         let plural = noun.as_str().ends_with('s');
         let curly = captures.name("curly");
         let Some(body) = curly.or(captures.name("round")) else { continue };
@@ -46,7 +48,8 @@ fn lists(prose: &Prose, found: &mut Vec<Finding>) {
         }
         let message = format!("{} members are listed, not {}", members.len(), shown(stated));
         let range = captures.get(0).map_or((0, 0), |m| (m.start(), m.end()));
-        let evidence = vec![Evidence::new(format!("line {}", prose.place(body.start()).0), members.join(" | "))];
+        let evidence =
+            vec![Evidence::new(format!("line {}", prose.place(body.start()).0), members.join(" | "))];
         let confidence = if curly.is_some() { Confidence::High } else { Confidence::Medium };
         found.push(in_prose(prose, range, (Rule::Count, confidence), message, evidence));
     }
@@ -54,13 +57,15 @@ fn lists(prose: &Prose, found: &mut Vec<Finding>) {
 
 /// The members of a list, or nothing where it is open (`…`, `e.g.`) or not a plain list.
 fn members(body: &str) -> Option<Vec<&str>> {
-    let open = ["...", "…", "e.g", "etc", "such as", "incl", "for example", "all ", "each", "–", "—", ";", "="];
+    let open =
+        ["...", "…", "e.g", "etc", "such as", "incl", "for example", "all ", "each", "–", "—", ";", "="];
     if open.iter().any(|word| body.contains(word)) || !body.contains(',') {
         return None;
     }
     let mut members = Vec::new();
     for part in body.split(',') {
-        let part = part.trim().trim_start_matches("and ").trim_start_matches("or ").trim_start_matches("& ").trim();
+        let part =
+            part.trim().trim_start_matches("and ").trim_start_matches("or ").trim_start_matches("& ").trim();
         for half in part.split(" and ") {
             members.push(half.trim());
         }
@@ -71,7 +76,8 @@ fn members(body: &str) -> Option<Vec<&str>> {
 static WHOLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:of|out of) (?:the )?(?P<whole>[0-9][0-9,]*) (?P<noun>[a-z]+s)\b,? ?(?P<parts>(?:[0-9][0-9,]* [^0-9,;.()]{2,40}(?:\([^()]{0,80}\))?(?:N=[0-9]+)?,? (?:and )?){1,8}[0-9][0-9,]* [a-z]{3,})").expect("a regex")
 });
-static PART: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|, |and )(?P<n>[0-9][0-9,]*) [a-z]").expect("a regex"));
+static PART: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:^|, |and )(?P<n>[0-9][0-9,]*) [a-z]").expect("a regex"));
 
 /// `of 25 cells, 5 never break, 11 break at N=16, and 9 break at N=32`: parts of a whole.
 fn parts(prose: &Prose, found: &mut Vec<Finding>) {
@@ -91,8 +97,17 @@ fn parts(prose: &Prose, found: &mut Vec<Finding>) {
             continue;
         }
         let terms = numbers.iter().map(|n| shown(*n)).collect::<Vec<_>>().join(" + ");
-        let evidence = vec![Evidence::new(format!("line {}", prose.place(parts.start()).0), format!("{terms} = {}", shown(sum)))];
+        let evidence = vec![Evidence::new(
+            format!("line {}", prose.place(parts.start()).0),
+            format!("{terms} = {}", shown(sum)),
+        )];
         let message = format!("the parts sum to {}, not {}", shown(sum), shown(stated));
-        found.push(in_prose(prose, (whole.start(), parts.end()), (Rule::Count, Confidence::Medium), message, evidence));
+        found.push(in_prose(
+            prose,
+            (whole.start(), parts.end()),
+            (Rule::Count, Confidence::Medium),
+            message,
+            evidence,
+        ));
     }
 }

@@ -10,8 +10,14 @@ use crate::number::{Agreement, Quantity, compare, leading, quantities, shown};
 use crate::rules::Rule;
 use crate::rules::scope::{Scope, in_table};
 
-static DEFINITION: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\s*(?P<name>[A-Za-z][A-Za-z_ ]{0,30})\((?P<x>[A-Za-z]{1,12})\) ?[=≈] ?(?P<body>.+)$").expect("a regex"));
-static PARAMETER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\s*(?:[-•] )?(?P<name>[A-Za-zα-ω][A-Za-z0-9_]{0,15}) ?[=≈] ?(?P<value>[+−-]?[0-9].*)$").expect("a regex"));
+static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*(?P<name>[A-Za-z][A-Za-z_ ]{0,30})\((?P<x>[A-Za-z]{1,12})\) ?[=≈] ?(?P<body>.+)$")
+        .expect("a regex")
+});
+static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*(?:[-•] )?(?P<name>[A-Za-zα-ω][A-Za-z0-9_]{0,15}) ?[=≈] ?(?P<value>[+−-]?[0-9].*)$")
+        .expect("a regex")
+});
 
 struct Model {
     text: String,
@@ -23,24 +29,42 @@ struct Model {
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for (section, model) in models(scope) {
-        let after = scope.report.tables_around(model.line).iter().filter(|table| table.section == section && table.line > model.line);
+        let after = scope
+            .report
+            .tables_around(model.line)
+            .iter()
+            .filter(|table| table.section == section && table.line > model.line);
         for table in after.take(2) {
             let Some(column) = (1..table.columns.len()).find(|&c| {
                 let name = table.columns[c].to_lowercase();
-                ["predict", "fitted", "model", "expected", "estimat", "extrapolat"].iter().any(|word| name.contains(word)) && !table.numbers(c).is_empty()
-            }) else { continue };
+                ["predict", "fitted", "model", "expected", "estimat", "extrapolat"]
+                    .iter()
+                    .any(|word| name.contains(word))
+                    && !table.numbers(c).is_empty()
+            }) else {
+                continue;
+            };
             let mut wrong = Vec::new();
             let mut near = 0;
             let mut rows = 0;
             for row in 0..table.rows.len() {
-                let (Some(argument), Some(stated)) = (leading(table.label(row)), table.value(row, column)) else { continue };
+                let (Some(argument), Some(stated)) = (leading(table.label(row)), table.value(row, column))
+                else {
+                    continue;
+                };
                 let Some((low, high)) = model.interval(argument.value) else { continue };
                 rows += 1;
                 let middle = f64::midpoint(low, high);
                 // Another model altogether is not a slip.
                 near += usize::from((stated.value / middle - 1.0).abs() < 0.3);
                 if compare(stated, low, high) == Agreement::Differs {
-                    wrong.push((row, Evidence::new(table.cell_place(row, column), format!("{} stated, {} computed", shown(stated.value), shown(middle)))));
+                    wrong.push((
+                        row,
+                        Evidence::new(
+                            table.cell_place(row, column),
+                            format!("{} stated, {} computed", shown(stated.value), shown(middle)),
+                        ),
+                    ));
                 }
             }
             if rows < 2 || near * 2 < rows {
@@ -48,11 +72,21 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             }
             if let Some(&(row, _)) = wrong.first() {
                 let mut evidence = vec![Evidence::new(format!("line {}", model.line), model.text.clone())];
-                evidence.extend(model.parameters.iter().map(|(name, q)| Evidence::new(name.clone(), shown(q.value))));
+                evidence.extend(
+                    model.parameters.iter().map(|(name, q)| Evidence::new(name.clone(), shown(q.value))),
+                );
                 let count = wrong.len();
                 evidence.extend(wrong.into_iter().map(|(_, evidence)| evidence));
-                let message = format!("{count} of {rows} predictions do not follow from the formula and its parameters");
-                found.push(in_table(table, (row, column), (Rule::Arith, Confidence::High), message, evidence));
+                let message = format!(
+                    "{count} of {rows} predictions do not follow from the formula and its parameters"
+                );
+                found.push(in_table(
+                    table,
+                    (row, column),
+                    (Rule::Arith, Confidence::High),
+                    message,
+                    evidence,
+                ));
             }
         }
     }
@@ -62,7 +96,9 @@ fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {
     let mut found = Vec::new();
     let mut lines: Vec<(usize, usize, &str)> = Vec::new();
     for code in &scope.report.code {
-        lines.extend(code.lines.iter().enumerate().map(|(at, line)| (code.section, code.line + at, line.as_str())));
+        lines.extend(
+            code.lines.iter().enumerate().map(|(at, line)| (code.section, code.line + at, line.as_str())),
+        );
     }
     for prose in scope.report.prose.iter().filter(|prose| prose.text.len() < 200) {
         lines.push((prose.section, prose.line(), prose.text.as_str()));
@@ -99,7 +135,8 @@ fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {
 impl Model {
     /// The values that rounding of the parameters allows at one argument.
     fn interval(&self, argument: f64) -> Option<(f64, f64)> {
-        let mut values: BTreeMap<&str, f64> = self.parameters.iter().map(|(name, q)| (name.as_str(), q.value)).collect();
+        let mut values: BTreeMap<&str, f64> =
+            self.parameters.iter().map(|(name, q)| (name.as_str(), q.value)).collect();
         values.insert(&self.argument, argument);
         let middle = self.body.value(&values).filter(|v| v.is_finite())?;
         let mut slack = 0.0;

@@ -41,7 +41,10 @@ fn numbering(report: &Report, found: &mut Vec<Finding>) {
                         column: 1,
                         quote: clip(&heading.text),
                         message: format!("section {} stands in chapter {chapter}", heading.number),
-                        evidence: vec![Evidence::new(format!("line {line}"), format!("chapter {chapter}")), evidence],
+                        evidence: vec![
+                            Evidence::new(format!("line {line}"), format!("chapter {chapter}")),
+                            evidence,
+                        ],
                     });
                 }
             }
@@ -50,14 +53,23 @@ fn numbering(report: &Report, found: &mut Vec<Finding>) {
     found.extend(last);
 }
 
-static REFERENCE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?P<kind>§|SS|Section |Sections |Table |Tab\. |Figure |Fig\. )(?P<n>[0-9]{1,3}(?:\.[0-9]{1,2})*)\b").expect("a regex"));
-static LABEL: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\b(?P<kind>SS|Section |Table |Tab\. |Figure |Fig\. )(?P<n>[0-9]{1,3}(?:\.[0-9]{1,2})*)\b ?[.:—–|]").expect("a regex"));
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?P<kind>§|SS|Section |Sections |Table |Tab\. |Figure |Fig\. )(?P<n>[0-9]{1,3}(?:\.[0-9]{1,2})*)\b",
+    )
+    .expect("a regex")
+});
+static LABEL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"\b(?P<kind>SS|Section |Table |Tab\. |Figure |Fig\. )(?P<n>[0-9]{1,3}(?:\.[0-9]{1,2})*)\b ?[.:—–|]",
+    )
+    .expect("a regex")
+});
 
 /// `§23`, `SS17`, `Table 4` where the report has no such part.
 fn dangling(report: &Report, found: &mut Vec<Finding>) {
-    let numbers: BTreeSet<&str> = report.headings.iter().map(|heading| heading.number.as_str()).filter(|n| !n.is_empty()).collect();
+    let numbers: BTreeSet<&str> =
+        report.headings.iter().map(|heading| heading.number.as_str()).filter(|n| !n.is_empty()).collect();
     let mut labels: BTreeSet<(char, &str)> = BTreeSet::new();
     for heading in &report.headings {
         for captures in LABEL.captures_iter(&heading.text) {
@@ -73,7 +85,11 @@ fn dangling(report: &Report, found: &mut Vec<Finding>) {
     let chapters: BTreeSet<&str> = numbers.iter().filter_map(|number| number.split('.').next()).collect();
     for prose in &report.prose {
         for captures in REFERENCE.captures_iter(&prose.text) {
-            let (Some(kind), Some(number), Some(whole)) = (captures.name("kind"), captures.name("n"), captures.get(0)) else { continue };
+            let (Some(kind), Some(number), Some(whole)) =
+                (captures.name("kind"), captures.name("n"), captures.get(0))
+            else {
+                continue;
+            };
             if elsewhere(prose, whole.start()) || whole.start() < 3 {
                 continue;
             }
@@ -81,16 +97,30 @@ fn dangling(report: &Report, found: &mut Vec<Finding>) {
             let n = number.as_str();
             let exists = match letter {
                 '§' => numbers.len() < 3 || numbers.contains(n) || chapters.contains(n),
-                'S' if kind.as_str() == "SS" => !labels.iter().any(|l| l.0 == 's') || labels.contains(&('s', n)),
-                'S' => numbers.len() < 3 || numbers.contains(n) || chapters.contains(n) || labels.contains(&('S', n)),
+                'S' if kind.as_str() == "SS" => {
+                    !labels.iter().any(|l| l.0 == 's') || labels.contains(&('s', n))
+                }
+                'S' => {
+                    numbers.len() < 3
+                        || numbers.contains(n)
+                        || chapters.contains(n)
+                        || labels.contains(&('S', n))
+                }
                 // Captions often stay in images or are lost: only where most numbers up to it have one.
                 other => labels.iter().filter(|l| l.0 == other).count() < 2 || labels.contains(&(other, n)),
             };
             if !exists {
                 let message = format!("the report has no {}{n}", kind.as_str());
                 let start = whole.start();
-                let confidence = if matches!(letter, '§' | 'S') { Confidence::High } else { Confidence::Medium };
-                found.push(in_prose(prose, (start, around(&prose.text, whole.end())), (Rule::Ref, confidence), message, Vec::new()));
+                let confidence =
+                    if matches!(letter, '§' | 'S') { Confidence::High } else { Confidence::Medium };
+                found.push(in_prose(
+                    prose,
+                    (start, around(&prose.text, whole.end())),
+                    (Rule::Ref, confidence),
+                    message,
+                    Vec::new(),
+                ));
             }
         }
     }
@@ -118,7 +148,11 @@ fn elsewhere(prose: &Prose, start: usize) -> bool {
             || word.ends_with(".md")
             || word.ends_with(".pdf")
             || word.starts_with('[') && word.ends_with(']')
-            || (stem.len() >= 2 && stem.len() < word.len() && stem.chars().all(char::is_uppercase) && stem != "SS" && stem != "N")
+            || (stem.len() >= 2
+                && stem.len() < word.len()
+                && stem.chars().all(char::is_uppercase)
+                && stem != "SS"
+                && stem != "N")
             || matches!(word, "RFC" | "spec" | "specification" | "paper" | "arXiv" | "their")
     })
 }
@@ -128,15 +162,20 @@ fn around(text: &str, end: usize) -> usize {
     end + rest.char_indices().nth(40).map_or(rest.len(), |(at, _)| at)
 }
 
-static DIGEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?P<d>[0-9a-f]{6,16})(?:…|\.\.\.)").expect("a regex"));
+static DIGEST: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(?P<d>[0-9a-f]{6,16})(?:…|\.\.\.)").expect("a regex"));
 
 /// A digest cut short: nobody can verify it.
 fn digests(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let report = scope.report;
-    let mixed = |text: &str| text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic());
+    let mixed = |text: &str| {
+        text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic())
+    };
     let mut first: Option<Finding> = None;
     for prose in &report.prose {
-        let talks = ["md5", "sha", "hash", "digest", "checksum", "blake"].iter().any(|word| prose.text.to_lowercase().contains(word));
+        let talks = ["md5", "sha", "hash", "digest", "checksum", "blake"]
+            .iter()
+            .any(|word| prose.text.to_lowercase().contains(word));
         for captures in DIGEST.captures_iter(&prose.text) {
             let Some(digest) = captures.name("d").filter(|d| talks && mixed(d.as_str())) else { continue };
             let (line, _) = prose.place(digest.start());
@@ -145,7 +184,13 @@ fn digests(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                 Some(finding) => finding.evidence.push(evidence),
                 None => {
                     let message = "a digest cut short cannot be verified: publish it in full".to_owned();
-                    first = Some(in_prose(prose, (digest.start(), digest.end()), (Rule::Hash, Confidence::Medium), message, vec![evidence]));
+                    first = Some(in_prose(
+                        prose,
+                        (digest.start(), digest.end()),
+                        (Rule::Hash, Confidence::Medium),
+                        message,
+                        vec![evidence],
+                    ));
                 }
             }
         }

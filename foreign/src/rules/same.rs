@@ -58,7 +58,10 @@ fn wide(table: &Table) -> Cells {
                 label.insert(table.label(row).to_lowercase());
             }
             if !table.label(row).is_empty() {
-                cells.entry((label, name.clone())).and_modify(|cell| *cell = None).or_insert(Some((row, column)));
+                cells
+                    .entry((label, name.clone()))
+                    .and_modify(|cell| *cell = None)
+                    .or_insert(Some((row, column)));
             }
         }
     }
@@ -88,13 +91,23 @@ fn join(table: &Table, own: &Cells, other: &Table, theirs: &Cells, found: &mut V
     report(table, other, agree, differ, found);
 }
 
-fn report(table: &Table, other: &Table, agree: usize, differ: Vec<((usize, usize), (usize, usize))>, found: &mut Vec<Finding>) {
+fn report(
+    table: &Table,
+    other: &Table,
+    agree: usize,
+    differ: Vec<((usize, usize), (usize, usize))>,
+    found: &mut Vec<Finding>,
+) {
     if differ.is_empty() || agree < AGREEING || agree < AGREEING * differ.len() {
         return;
     }
     for ((row, column), (r, c)) in differ {
         let text = |table: &Table, row: usize, column: usize| table.rows[row].cells[column].text.clone();
-        let message = format!("{} here, {} there; {agree} other cells of the two tables agree", text(table, row, column), text(other, r, c));
+        let message = format!(
+            "{} here, {} there; {agree} other cells of the two tables agree",
+            text(table, row, column),
+            text(other, r, c)
+        );
         let evidence = vec![
             Evidence::new(table.cell_place(row, column), text(table, row, column)),
             Evidence::new(other.cell_place(r, c), text(other, r, c)),
@@ -117,9 +130,16 @@ struct Long {
 /// Text columns and whole numbers are the key, if exactly one column holds fractions.
 fn long(data: &Table) -> Option<Long> {
     let columns = 0..data.columns.len();
-    let fractions: Vec<usize> = columns.clone().filter(|&c| data.numbers(c).iter().any(|(_, q)| q.half < 0.5)).collect();
-    let plain = |c: usize| data.rows.iter().all(|row| row.cells.get(c).is_some_and(|cell| cell.text.len() < 60 && !cell.text.contains(' ')));
-    let numeric = |c: usize| data.numbers(c).len() == data.rows.len() && data.numbers(c).iter().all(|(_, q)| q.is_count());
+    let fractions: Vec<usize> =
+        columns.clone().filter(|&c| data.numbers(c).iter().any(|(_, q)| q.half < 0.5)).collect();
+    let plain = |c: usize| {
+        data.rows
+            .iter()
+            .all(|row| row.cells.get(c).is_some_and(|cell| cell.text.len() < 60 && !cell.text.contains(' ')))
+    };
+    let numeric = |c: usize| {
+        data.numbers(c).len() == data.rows.len() && data.numbers(c).iter().all(|(_, q)| q.is_count())
+    };
     let text = |c: usize| data.numbers(c).is_empty();
     let [value] = fractions.as_slice() else { return None };
     let keys: Vec<usize> = columns.filter(|c| c != value && plain(*c) && (numeric(*c) || text(*c))).collect();
@@ -143,10 +163,12 @@ fn long(data: &Table) -> Option<Long> {
 fn join_long(table: &Table, data: &Table, long: Option<&Long>, found: &mut Vec<Finding>) {
     let Some(long) = long else { return };
     let loose = |text: &str| -> BTreeSet<String> {
-        text.split(|c: char| c.is_whitespace() || matches!(c, '=' | ',' | ':' | ';' | '(' | ')' | '@' | '|' | '·' | '×'))
-            .map(|word| word.trim_matches(['.', '"', '\'']).to_lowercase())
-            .filter(|word| !word.is_empty())
-            .collect()
+        text.split(|c: char| {
+            c.is_whitespace() || matches!(c, '=' | ',' | ':' | ';' | '(' | ')' | '@' | '|' | '·' | '×')
+        })
+        .map(|word| word.trim_matches(['.', '"', '\'']).to_lowercase())
+        .filter(|word| !word.is_empty())
+        .collect()
     };
     let last = table.context.rsplit(". ").next().unwrap_or("");
     let context = loose(last);
@@ -154,7 +176,11 @@ fn join_long(table: &Table, data: &Table, long: Option<&Long>, found: &mut Vec<F
     let mut differ = Vec::new();
     for row in 0..table.rows.len() {
         let label = loose(table.label(row));
-        let Some(candidates) = label.iter().filter_map(|part| long.by_part.get(part)).min_by_key(|rows| rows.len()) else { continue };
+        let Some(candidates) =
+            label.iter().filter_map(|part| long.by_part.get(part)).min_by_key(|rows| rows.len())
+        else {
+            continue;
+        };
         for column in table.numeric_columns() {
             let name = loose(&table.columns[column]);
             let Some(a) = table.value(row, column).filter(|_| !name.is_empty()) else { continue };

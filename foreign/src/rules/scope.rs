@@ -45,7 +45,15 @@ pub(crate) fn in_prose(
     evidence: Vec<Evidence>,
 ) -> Finding {
     let (line, column) = prose.place(start);
-    Finding { rule, confidence, line, column, quote: clip(prose.text.get(start..end).unwrap_or("")), message, evidence }
+    Finding {
+        rule,
+        confidence,
+        line,
+        column,
+        quote: clip(prose.text.get(start..end).unwrap_or("")),
+        message,
+        evidence,
+    }
 }
 
 /// A finding about a cell or, with column 0, a row's label.
@@ -61,7 +69,15 @@ pub(crate) fn in_table(
     let quote = table.rows.get(row).map_or(String::new(), |row| {
         row.cells.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" | ")
     });
-    Finding { rule, confidence, line, column: cell.map_or(1, |cell| cell.column), quote: clip(&quote), message, evidence }
+    Finding {
+        rule,
+        confidence,
+        line,
+        column: cell.map_or(1, |cell| cell.column),
+        quote: clip(&quote),
+        message,
+        evidence,
+    }
 }
 
 /// At most 200 characters.

@@ -36,13 +36,23 @@ impl Ladder<'_> {
     fn rows(&self) -> Vec<usize> {
         let plain = |row: usize, column: usize| {
             self.table.value(row, column).is_some()
-                && self.table.rows[row].cells[column].text.trim_start_matches(|c: char| !c.is_ascii_digit()).chars().skip(1).all(|c| !matches!(c, '–' | '-'))
+                && self.table.rows[row].cells[column]
+                    .text
+                    .trim_start_matches(|c: char| !c.is_ascii_digit())
+                    .chars()
+                    .skip(1)
+                    .all(|c| !matches!(c, '–' | '-'))
         };
-        (0..self.table.rows.len()).filter(|&row| self.levels.iter().all(|level| plain(row, level.0))).collect()
+        (0..self.table.rows.len())
+            .filter(|&row| self.levels.iter().all(|level| plain(row, level.0)))
+            .collect()
     }
 }
 
-static LEVEL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^(?:[A-Za-z_ ]{1,14} ?= ?|@ ?)?(?P<n>[0-9]+)(?: ?(?:users|agents|u|clients))?$").expect("a regex"));
+static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:[A-Za-z_ ]{1,14} ?= ?|@ ?)?(?P<n>[0-9]+)(?: ?(?:users|agents|u|clients))?$")
+        .expect("a regex")
+});
 
 /// The ladder of a table: at least three columns with rising levels as their names.
 pub(crate) fn ladder(table: &Table) -> Option<Ladder<'_>> {
@@ -56,12 +66,17 @@ pub(crate) fn ladder(table: &Table) -> Option<Ladder<'_>> {
     let rising = levels.windows(2).all(|pair| pair[0].1 < pair[1].1);
     // A label of two words shifts the names: the last names belong to the last values.
     let width = table.rows.first().map_or(0, |row| row.cells.len());
-    (levels.len() >= 3 && rising && table.columns.len() <= width.max(table.columns.len().saturating_sub(1)) && fits(table, &levels))
-        .then_some(Ladder { table, levels })
+    (levels.len() >= 3
+        && rising
+        && table.columns.len() <= width.max(table.columns.len().saturating_sub(1))
+        && fits(table, &levels))
+    .then_some(Ladder { table, levels })
 }
 
 fn fits(table: &Table, levels: &[(usize, f64)]) -> bool {
-    let full = (0..table.rows.len()).filter(|&row| levels.iter().all(|level| table.value(row, level.0).is_some())).count();
+    let full = (0..table.rows.len())
+        .filter(|&row| levels.iter().all(|level| table.value(row, level.0).is_some()))
+        .count();
     full * 2 > table.rows.len()
 }
 
@@ -78,13 +93,22 @@ static STEP: LazyLock<Regex> = LazyLock::new(|| {
 static SUPERLATIVE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:steepest|largest|biggest|greatest|sharpest)\b[^.;:]{0,60}?\b(?:step|drop|loss|decline|fall|jump|transition|increase|gain)\b|\b(?:steepest|largest|sharpest)\b").expect("a regex")
 });
-static LOSS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\b(?:sheds?|los(?:es?|ing)|costs?|drops?|falls?|declin(?:es|ing)|gains?)(?: only| about| by| roughly)? ?[~≈]?$").expect("a regex"));
-static LOSS_AFTER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)^ (?:of )?(?:[a-z]+ ){0,2}(?:loss|drop|decline|cost)\b").expect("a regex"));
+static LOSS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:sheds?|los(?:es?|ing)|costs?|drops?|falls?|declin(?:es|ing)|gains?)(?: only| about| by| roughly)? ?[~≈]?$").expect("a regex")
+});
+static LOSS_AFTER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)^ (?:of )?(?:[a-z]+ ){0,2}(?:loss|drop|decline|cost)\b").expect("a regex")
+});
 static BOUND: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:sheds?|los(?:es?|ing)|costs?|drops?|dropping|falling)(?: only)? (?P<op>under|below|less than|at most|no more than|over|above|more than|at least) ").expect("a regex")
 });
-static FACTOR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)(?:an |one )?(?:order[ -]of[ -]magnitude|(?P<n>[0-9]+(?:\.[0-9]+)?)(?:×|x|-fold| times)) (?P<d>smaller|larger|greater|bigger)").expect("a regex"));
-static BAND: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b(?P<w>high|mid|low)-(?P<v>0\.[0-9]|[0-9]0)s at (?P<l>(?:[A-Za-z]{1,12} ?= ?)?[0-9]+)\b").expect("a regex"));
+static FACTOR: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?:an |one )?(?:order[ -]of[ -]magnitude|(?P<n>[0-9]+(?:\.[0-9]+)?)(?:×|x|-fold| times)) (?P<d>smaller|larger|greater|bigger)").expect("a regex")
+});
+static BAND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\b(?P<w>high|mid|low)-(?P<v>0\.[0-9]|[0-9]0)s at (?P<l>(?:[A-Za-z]{1,12} ?= ?)?[0-9]+)\b")
+        .expect("a regex")
+});
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
@@ -97,12 +121,18 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             if !(BAND.is_match(sentence) || STEP.is_match(sentence)) {
                 continue;
             }
-            let near = near.get_or_insert_with(|| scope.report.tables_near(prose.section).filter_map(ladder).collect());
+            let near = near
+                .get_or_insert_with(|| scope.report.tables_near(prose.section).filter_map(ladder).collect());
             if near.is_empty() {
                 continue;
             }
             // What a later clause names (`…, the same gap as on B`) is a comparison.
-            let clause = sentence.find(';').into_iter().chain(sentence.find(", and ")).min().map_or(sentence, |at| &sentence[..at]);
+            let clause = sentence
+                .find(';')
+                .into_iter()
+                .chain(sentence.find(", and "))
+                .min()
+                .map_or(sentence, |at| &sentence[..at]);
             let chosen = choose(near, clause);
             bands(prose, (start, end), &chosen, found);
             let mentions: Vec<Mention> = STEP
@@ -110,7 +140,12 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                 .filter_map(|captures| {
                     let whole = captures.get(0)?;
                     let number = |name| captures.name(name).and_then(|m| m.as_str().parse::<f64>().ok());
-                    let mention = Mention { start: start + whole.start(), end: start + whole.end(), from: number("a")?, to: number("b")? };
+                    let mention = Mention {
+                        start: start + whole.start(),
+                        end: start + whole.end(),
+                        from: number("a")?,
+                        to: number("b")?,
+                    };
                     chosen.iter().any(|l| l.step(mention.from, mention.to).is_some()).then_some(mention)
                 })
                 .collect();
@@ -148,25 +183,42 @@ fn step_evidence(ladder: &Ladder<'_>, row: usize, step: usize) -> Evidence {
     let (a, b) = (ladder.levels[step].0, ladder.levels[step + 1].0);
     let cell = |column: usize| table.rows[row].cells.get(column).map_or("", |cell| cell.text.as_str());
     let size = ladder.drop(row, step).map_or(f64::NAN, |d| f64::midpoint(d.0, d.1));
-    let place = format!("line {}, \"{}\", {} → {}", table.rows[row].line, table.label(row), table.columns[a], table.columns[b]);
+    let place = format!(
+        "line {}, \"{}\", {} → {}",
+        table.rows[row].line,
+        table.label(row),
+        table.columns[a],
+        table.columns[b]
+    );
     Evidence::new(place, format!("{} → {}: {}", cell(a), cell(b), shown(size)))
 }
 
 /// "The steepest step is A→B".
-fn superlatives(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], mentions: &[Mention], found: &mut Vec<Finding>) {
+fn superlatives(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    ladders: &[&Ladder<'_>],
+    mentions: &[Mention],
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
     for matched in SUPERLATIVE.find_iter(sentence) {
         let (from, to) = (start + matched.start(), start + matched.end());
         let distance = |m: &Mention| if m.start >= to { m.start - to } else { from.saturating_sub(m.end) };
-        let Some(mention) = mentions.iter().min_by_key(|m| distance(m)).filter(|m| distance(m) < 70) else { continue };
+        let Some(mention) = mentions.iter().min_by_key(|m| distance(m)).filter(|m| distance(m) < 70) else {
+            continue;
+        };
         let clause_start = from.min(mention.start);
         let after = prose.text[to.max(mention.end)..end].to_owned();
         let labelled = |row: usize, ladder: &Ladder<'_>, text: &str| names(text, ladder.table.label(row));
         let between = &prose.text[clause_start..to.max(mention.end)];
-        let whole_table = ["anywhere", "any table", "either table", "in the table", "overall"].iter().any(|word| sentence.contains(word));
+        let whole_table = ["anywhere", "any table", "either table", "in the table", "overall"]
+            .iter()
+            .any(|word| sentence.contains(word));
         let mut contrary: Vec<Evidence> = Vec::new();
         if whole_table {
-            let size = |l: &Ladder<'_>, row: usize, step: usize| l.drop(row, step).unwrap_or((f64::NAN, f64::NAN));
+            let size =
+                |l: &Ladder<'_>, row: usize, step: usize| l.drop(row, step).unwrap_or((f64::NAN, f64::NAN));
             let named = |l: &Ladder<'_>, row: usize| {
                 let any = l.rows().iter().any(|&r| labelled(r, l, between));
                 !any || labelled(row, l, between)
@@ -196,7 +248,8 @@ fn superlatives(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<
                 let any = rows.iter().any(|&row| labelled(row, ladder, &after));
                 for row in rows.into_iter().filter(|&row| !any || labelled(row, ladder, &after)) {
                     let Some(here) = ladder.drop(row, stated) else { continue };
-                    let worse = (0..ladder.levels.len() - 1).filter(|&s| ladder.drop(row, s).is_some_and(|d| d.0 > here.1));
+                    let worse = (0..ladder.levels.len() - 1)
+                        .filter(|&s| ladder.drop(row, s).is_some_and(|d| d.0 > here.1));
                     contrary.extend(worse.map(|s| step_evidence(ladder, row, s)));
                 }
             }
@@ -204,19 +257,34 @@ fn superlatives(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<
         if !contrary.is_empty() {
             contrary.truncate(8);
             let message = format!("{} → {} is not the steepest step", shown(mention.from), shown(mention.to));
-            found.push(in_prose(prose, (clause_start, to.max(mention.end)), (Rule::Argmax, Confidence::High), message, contrary));
+            found.push(in_prose(
+                prose,
+                (clause_start, to.max(mention.end)),
+                (Rule::Argmax, Confidence::High),
+                message,
+                contrary,
+            ));
         }
     }
 }
 
 /// "Every model sheds LOW–HIGH" on the step A→B.
-fn step_ranges(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], mentions: &[Mention], found: &mut Vec<Finding>) {
+fn step_ranges(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    ladders: &[&Ladder<'_>],
+    mentions: &[Mention],
+    found: &mut Vec<Finding>,
+) {
     for range in ranges(&prose.text, prose.numbers_in(start, end)) {
         let (before, after) = (&prose.text[start..range.low.start], &prose.text[range.high.end..end]);
         if range.low.half >= 0.5 || !(LOSS.is_match(before) || LOSS_AFTER.is_match(after)) {
             continue;
         }
-        let Some(mention) = mentions.iter().rev().find(|m| m.end <= range.low.start).or(mentions.first()) else { continue };
+        let Some(mention) = mentions.iter().rev().find(|m| m.end <= range.low.start).or(mentions.first())
+        else {
+            continue;
+        };
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut outside = Vec::new();
         for ladder in ladders {
@@ -236,23 +304,42 @@ fn step_ranges(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'
             continue;
         }
         let message = format!("the steps go from {} to {}", shown(low), shown(high));
-        found.push(in_prose(prose, (range.low.start, range.high.end), (Rule::Range, Confidence::High), message, outside));
+        found.push(in_prose(
+            prose,
+            (range.low.start, range.high.end),
+            (Rule::Range, Confidence::High),
+            message,
+            outside,
+        ));
     }
 }
 
 /// "An order of magnitude smaller": a ratio of two steps.
-fn factors(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], mentions: &[Mention], found: &mut Vec<Finding>) {
+fn factors(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    ladders: &[&Ladder<'_>],
+    mentions: &[Mention],
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
     let Some(captures) = FACTOR.captures(sentence) else { return };
     let Some(whole) = captures.get(0) else { return };
     let at = (start + whole.start(), start + whole.end());
-    let (Some(first), Some(second)) = (mentions.iter().rev().find(|m| m.end <= at.0), mentions.iter().find(|m| m.start >= at.1)) else { return };
+    let (Some(first), Some(second)) =
+        (mentions.iter().rev().find(|m| m.end <= at.0), mentions.iter().find(|m| m.start >= at.1))
+    else {
+        return;
+    };
     let factor = captures.name("n").map_or(Some(10.0), |m| m.as_str().parse().ok());
     let Some(factor) = factor else { return };
     let smaller = captures.name("d").is_some_and(|d| d.as_str() == "smaller");
     let mut contrary = Vec::new();
     for ladder in ladders {
-        let (Some(a), Some(b)) = (ladder.step(first.from, first.to), ladder.step(second.from, second.to)) else { continue };
+        let (Some(a), Some(b)) = (ladder.step(first.from, first.to), ladder.step(second.from, second.to))
+        else {
+            continue;
+        };
         for row in ladder.rows() {
             let (Some(a), Some(b)) = (ladder.drop(row, a), ladder.drop(row, b)) else { continue };
             let (large, small) = if smaller { (b, a) } else { (a, b) };
@@ -260,7 +347,13 @@ fn factors(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>],
             let most = large.1 / small.0.max(1e-12);
             if most < 0.9 * factor {
                 let place = format!("line {}, \"{}\"", ladder.table.rows[row].line, ladder.table.label(row));
-                contrary.push(Evidence::new(place, format!("a factor of {}", shown(f64::midpoint(large.0, large.1) / f64::midpoint(small.0, small.1)))));
+                contrary.push(Evidence::new(
+                    place,
+                    format!(
+                        "a factor of {}",
+                        shown(f64::midpoint(large.0, large.1) / f64::midpoint(small.0, small.1))
+                    ),
+                ));
             }
         }
     }
@@ -271,18 +364,33 @@ fn factors(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>],
 }
 
 /// "The 14B models lose under 0.02" on a step.
-fn bounds(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], mentions: &[Mention], found: &mut Vec<Finding>) {
+fn bounds(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    ladders: &[&Ladder<'_>],
+    mentions: &[Mention],
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
     for captures in BOUND.captures_iter(sentence) {
         let (Some(whole), Some(op)) = (captures.get(0), captures.name("op")) else { continue };
         let here = start + whole.end();
-        let Some(bound) = prose.numbers_in(here, end).first().filter(|n| n.start <= here + 1 && n.half < 0.5) else { continue };
+        let Some(bound) = prose.numbers_in(here, end).first().filter(|n| n.start <= here + 1 && n.half < 0.5)
+        else {
+            continue;
+        };
         let Some(mention) = mentions.iter().rev().find(|m| m.end <= here) else { continue };
-        let upper = matches!(op.as_str().to_lowercase().as_str(), "under" | "below" | "less than" | "at most" | "no more than");
-        let subject = prose.text[start..start + whole.start()].rsplit([',', ';']).next().unwrap_or("").to_lowercase();
+        let upper = matches!(
+            op.as_str().to_lowercase().as_str(),
+            "under" | "below" | "less than" | "at most" | "no more than"
+        );
+        let subject =
+            prose.text[start..start + whole.start()].rsplit([',', ';']).next().unwrap_or("").to_lowercase();
         let classes: Vec<&str> = subject
             .split(|c: char| !(c.is_alphanumeric() || c == '.'))
-            .filter(|w| w.len() >= 2 && w.contains(|c: char| c.is_ascii_digit()) && w.contains(char::is_alphabetic))
+            .filter(|w| {
+                w.len() >= 2 && w.contains(|c: char| c.is_ascii_digit()) && w.contains(char::is_alphabetic)
+            })
             .collect();
         let mut contrary = Vec::new();
         let mut about = false;
@@ -304,7 +412,10 @@ fn bounds(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], 
                     contrary.push(step_evidence(ladder, row, step));
                 }
                 // "Under 0.02" is broken by 0.024 even though it rounds to 0.02.
-                else if upper && op.as_str().starts_with(['u', 'b', 'l']) && drop.0 > bound.value + 0.1 * bound.half {
+                else if upper
+                    && op.as_str().starts_with(['u', 'b', 'l'])
+                    && drop.0 > bound.value + 0.1 * bound.half
+                {
                     contrary.push(step_evidence(ladder, row, step));
                 }
             }
@@ -313,7 +424,13 @@ fn bounds(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], 
             let message = format!("not {} {} in every row it covers", op.as_str(), shown(bound.value));
             let from = start + whole.start() - subject.len().min(whole.start());
             let from = if prose.text.is_char_boundary(from) { from } else { start + whole.start() };
-            found.push(in_prose(prose, (from, bound.end), (Rule::Quant, Confidence::Medium), message, contrary));
+            found.push(in_prose(
+                prose,
+                (from, bound.end),
+                (Rule::Quant, Confidence::Medium),
+                message,
+                contrary,
+            ));
         }
     }
 }
@@ -324,14 +441,25 @@ fn bands(prose: &Prose, (start, end): (usize, usize), ladders: &[&Ladder<'_>], f
     let mut contrary = Vec::new();
     let mut span: Option<(usize, usize)> = None;
     for captures in BAND.captures_iter(sentence) {
-        let (Some(whole), Some(value), Some(level)) = (captures.get(0), captures.name("v"), captures.name("l")) else { continue };
+        let (Some(whole), Some(value), Some(level)) =
+            (captures.get(0), captures.name("v"), captures.name("l"))
+        else {
+            continue;
+        };
         let digits = level.as_str().rsplit('=').next().unwrap_or("").trim();
         let (Ok(low), Ok(level)) = (value.as_str().parse::<f64>(), digits.parse::<f64>()) else { continue };
         let width = if value.as_str().contains('.') { 0.1 } else { 10.0 };
         for ladder in ladders {
             let Some(&(column, _)) = ladder.levels.iter().find(|l| l.1 == level) else { continue };
-            let values: Vec<(usize, &Quantity)> = ladder.rows().into_iter().filter_map(|row| Some((row, ladder.table.value(row, column)?))).collect();
-            let out: Vec<_> = values.iter().filter(|(_, v)| v.value < low - 0.06 * width || v.value > low + 1.05 * width).collect();
+            let values: Vec<(usize, &Quantity)> = ladder
+                .rows()
+                .into_iter()
+                .filter_map(|row| Some((row, ladder.table.value(row, column)?)))
+                .collect();
+            let out: Vec<_> = values
+                .iter()
+                .filter(|(_, v)| v.value < low - 0.06 * width || v.value > low + 1.05 * width)
+                .collect();
             for (row, value) in &out {
                 contrary.push(Evidence::new(ladder.table.cell_place(*row, column), shown(value.value)));
             }

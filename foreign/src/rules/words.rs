@@ -11,7 +11,8 @@ pub(crate) fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-const FILLER: &[&str] = &["the", "a", "an", "of", "at", "in", "on", "for", "and", "or", "to", "by", "with", "per", "is", "="];
+const FILLER: &[&str] =
+    &["the", "a", "an", "of", "at", "in", "on", "for", "and", "or", "to", "by", "with", "per", "is", "="];
 
 fn unify(word: &str) -> String {
     match word {
@@ -56,12 +57,20 @@ pub(crate) fn statistic(text: &str) -> Option<String> {
     let percentile = words.iter().find(|word| {
         word.strip_prefix('p').is_some_and(|digits| digits.len() >= 2 && digits.parse::<f64>().is_ok())
     });
-    percentile.cloned().or_else(|| ["mean", "median", "max", "min"].iter().find(|s| words.contains(**s)).map(|s| (*s).to_owned()))
+    percentile.cloned().or_else(|| {
+        ["mean", "median", "max", "min"].iter().find(|s| words.contains(**s)).map(|s| (*s).to_owned())
+    })
 }
 
 /// Number words up to twelve.
 pub(crate) fn number_word(word: &str) -> Option<f64> {
-    const NAMES: [&str; 13] =
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
-    NAMES.iter().position(|name| word.eq_ignore_ascii_case(name)).and_then(|at| u32::try_from(at).ok()).map(f64::from)
+    const NAMES: [&str; 13] = [
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+        "twelve",
+    ];
+    NAMES
+        .iter()
+        .position(|name| word.eq_ignore_ascii_case(name))
+        .and_then(|at| u32::try_from(at).ok())
+        .map(f64::from)
 }
