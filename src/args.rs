@@ -102,7 +102,8 @@ pub(crate) enum Command {
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
-  benchtrail plan experiments/quickstart.yaml --cells --json")]
+  benchtrail plan experiments/quickstart.yaml --cells --json
+  benchtrail plan experiments/quickstart.yaml --dry-run      try analysis and report on made-up rows")]
     Plan(PlanArgs),
     /// Show what became of every cell, as the lock has it.
     #[command(after_long_help = "Examples:
@@ -134,6 +135,15 @@ pub(crate) enum Command {
 
 The definition of every metric, and where other tools define it otherwise: docs/load.md")]
     Load(Box<LoadArgs>),
+    /// Measure the error of the load generator itself on this machine.
+    #[command(after_long_help = "Examples:
+  benchtrail calibrate --quick
+  benchtrail calibrate --out calibration
+  benchtrail calibrate --concurrency 1,64,1024 --gap '5 ms,20 ms' --duration '5 s'
+  benchtrail calibrate --rate 100,1000 --bound '1 ms,10 ms' --json
+
+What is compared with what, and what the columns mean: docs/load-accuracy.md")]
+    Calibrate(CalibrateArgs),
     /// Ask the tables of an experiment a question in SQL.
     #[command(
         after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
@@ -188,6 +198,17 @@ docs/publish.md.")]
 Nothing but the bundle is read: no engine, no network, no store. Measurements are taken as they
 are; verify, analyze and report are executed from them.")]
     Reproduce(ReproduceArgs),
+    /// Show what changed between two studies, and whether it exceeds the measured noise.
+    #[command(after_long_help = "Examples:
+  benchtrail diff old/quickstart.lock experiments/quickstart.yaml
+  benchtrail diff published/before published/after --column output_throughput --threshold 2
+  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exit code 1 on a regression
+  benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock, as `plan` tells
+
+A side is a lock, an experiment's YAML file (its lock), or a bundle. A result counts as changed if
+its mean over repetitions moved by the threshold and the test's p, adjusted by Holm over all results,
+is at most alpha. Without two repetitions on both sides there is no test, and `--gate` does not pass.")]
+    Diff(DiffArgs),
     /// Make a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
   benchtrail keygen study                 writes study.key (keep it) and study.pub (give it away)")]
@@ -239,6 +260,9 @@ pub(crate) struct RunArgs {
     /// Write every event as one JSON line to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
+    /// Measure without trying verification, analysis and report on made-up rows first.
+    #[arg(long)]
+    pub(crate) no_dry_run: bool,
     /// Say nothing but the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -256,6 +280,10 @@ pub(crate) struct PlanArgs {
     /// A line for each cell instead of grouping cells of one stage that share a reason.
     #[arg(long)]
     pub(crate) cells: bool,
+    /// Also execute verification, analysis and report over made-up rows, in a store that is thrown
+    /// away, to find what is wrong with them before anything is measured.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Arguments of `status`.
@@ -375,8 +403,15 @@ pub(crate) struct LoadArgs {
     /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) prompt_words: Option<(u32, u32)>,
+    /// Prompts of so many tokens, made of random words: `N` or `A..B`. The server's own
+    /// tokenizer counts, unless --tokenizer is given.
+    #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
+    pub(crate) prompt_tokens: Option<(u32, u32)>,
+    /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
+    #[arg(long, value_name = "FILE", requires = "prompt_tokens", help_heading = "What a request asks for")]
+    pub(crate) tokenizer: Option<String>,
     /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
-    /// so [default: as the workload says; 64 with --prompt-words].
+    /// so [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Decides prompts and random arrivals.
@@ -399,17 +434,68 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
     pub(crate) heartbeat: String,
 
+    /// From one sample beside the load to the next; samples are taken with --out.
+    #[arg(long, value_name = "SPAN", default_value = "1 s", help_heading = "Beside the load")]
+    pub(crate) telemetry_interval: String,
+    /// Where GPUs are read: `auto`, `nvml`, `nvidia-smi` or `none`.
+    #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Beside the load")]
+    pub(crate) gpu: String,
+    /// The server's process, if it runs on this machine: its process group is sampled.
+    #[arg(long, value_name = "PID", help_heading = "Beside the load")]
+    pub(crate) server_pid: Option<u32>,
+    /// A silent server is hung only if no GPU drew so many watts on average meanwhile.
+    #[arg(long, value_name = "WATTS", help_heading = "Beside the load")]
+    pub(crate) hung_below: Option<f64>,
+    /// Where llama.cpp tells its slots, for slots.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    pub(crate) slots: Option<String>,
+    /// Where SGLang tells its state, for server_info.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    pub(crate) server_info: Option<String>,
+
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
     /// Where the server's Prometheus metrics are, for server_metrics.parquet.
     #[arg(long, value_name = "PATH", default_value = "/metrics", help_heading = "Results")]
     pub(crate) metrics: String,
-    /// Write requests, chunks, cell, prompts and server_metrics as Parquet into this folder.
+    /// Write requests, chunks, cell, prompts and what is sampled beside the load as Parquet into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
     /// Say nothing but the result.
     #[arg(long, short, help_heading = "Results")]
+    pub(crate) quiet: bool,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Closed loops of so many clients, separated by commas [default: 1,16,64,256].
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub(crate) concurrency: Vec<u32>,
+    /// Constant arrivals of so many requests a second, separated by commas [default: 50,200].
+    #[arg(long, value_name = "R,…", value_delimiter = ',')]
+    pub(crate) rate: Vec<f64>,
+    /// Gaps between tokens, separated by commas [default: 10 ms,50 ms].
+    #[arg(long, value_name = "SPAN,…", value_delimiter = ',')]
+    pub(crate) gap: Vec<String>,
+    /// How long each point is measured, about [default: 3 s].
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) duration: Option<String>,
+    /// What |error| of TTFT and E2E may be: median and 99th percentile [default: 2 ms,20 ms].
+    #[arg(long, value_name = "P50,P99", value_parser = parse_spans)]
+    pub(crate) bound: Option<(String, String)>,
+    /// A small grid, one second a point.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Decides the prompts.
+    #[arg(long, value_name = "N", default_value_t = 164)]
+    pub(crate) seed: u64,
+    /// Write calibration.parquet and instrument.json into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Say nothing but the result.
+    #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
@@ -522,6 +608,36 @@ pub(crate) struct ReproduceArgs {
     pub(crate) jobs: Option<usize>,
 }
 
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// The older study: a lock, an experiment's YAML file, or a bundle.
+    pub(crate) a: PathBuf,
+    /// The newer study.
+    pub(crate) b: Option<PathBuf>,
+    /// The profile, for sides that are YAML files.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Columns of the tables of cells to compare [default: throughputs and the usual latencies].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) column: Vec<String>,
+    /// The smallest relative change that counts, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    pub(crate) threshold: f64,
+    /// The largest Holm-adjusted p that counts.
+    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    pub(crate) alpha: f64,
+    /// The test over repetitions.
+    #[arg(long, value_name = "TEST", default_value = "welch", value_parser = ["welch", "mann-whitney"])]
+    pub(crate) test: String,
+    /// Exit with 1 if a result got worse, or changed where nobody measured the noise.
+    #[arg(long)]
+    pub(crate) gate: bool,
+}
+
 /// Arguments of `keygen`.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
@@ -597,6 +713,14 @@ fn parse_count(text: &str) -> Result<(u32, u32), String> {
         Some(_) => Err(format!("`{text}`: at least 1, and the smaller number first")),
         None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
     }
+}
+
+/// Reads two spans of time, separated by a comma.
+fn parse_spans(text: &str) -> Result<(String, String), String> {
+    let (first, second) = text.split_once(',').ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
+    load::Span::parse(first)?;
+    load::Span::parse(second)?;
+    Ok((first.trim().to_owned(), second.trim().to_owned()))
 }
 
 fn parse_bound(text: &str) -> Result<(String, f64), String> {

@@ -27,6 +27,11 @@ impl Stop {
         Self::with_code(2, message)
     }
 
+    /// The experiment is wrong; what there is to say has been printed.
+    pub(crate) fn usage_told() -> Self {
+        Self { code: 2, message: None, hint: None }
+    }
+
     /// The store is damaged.
     pub(crate) fn damaged(message: impl fmt::Display) -> Self {
         Self::with_code(3, message)

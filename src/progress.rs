@@ -16,6 +16,9 @@ use pipeline::{CellStatus, Event, Experiment};
 use crate::exit::Stop;
 use crate::terminal::{complain, is_watched, seconds};
 
+/// Warnings of one cell that are said; the rest is counted.
+const WARNINGS_SHOWN: usize = 6;
+
 /// How the run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
@@ -46,6 +49,8 @@ struct State {
     total: usize,
     ended: usize,
     executed: usize,
+    /// Warnings of each cell that has not ended.
+    warnings: BTreeMap<String, usize>,
 }
 
 #[derive(Default)]
@@ -68,7 +73,8 @@ impl Progress {
                 .insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
         }
         let total = experiment.cell_count();
-        let state = State { began: Instant::now(), stages, total, ended: 0, executed: 0 };
+        let state =
+            State { began: Instant::now(), stages, total, ended: 0, executed: 0, warnings: BTreeMap::new() };
         let log = log
             .map(|path| File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display()))))
             .transpose()?;
@@ -125,8 +131,22 @@ impl Progress {
             Event::Waiting { exclusive } => {
                 self.say(&format!("waiting: another process holds the exclusive resource `{exclusive}`"));
             }
-            Event::Warning { message } => self.say(&format!("warning: {message}")),
+            Event::Warning { message } => self.warn(message),
             Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// Says the first warnings of a cell and counts the others, which are in its record.
+    fn warn(&self, message: &str) {
+        let cell = message.split(": ").next().unwrap_or_default().to_owned();
+        let count = {
+            let mut state = self.state.lock().expect("no listener panics");
+            let count = state.warnings.entry(cell).or_default();
+            *count += 1;
+            *count
+        };
+        if count <= WARNINGS_SHOWN {
+            self.say(&format!("warning: {message}"));
         }
     }
 
@@ -148,6 +168,13 @@ impl Progress {
         cached: bool,
     ) {
         let stage = cell.split('[').next().unwrap_or(cell);
+        let warned = self.state.lock().expect("no listener panics").warnings.remove(cell).unwrap_or(0);
+        if warned > WARNINGS_SHOWN {
+            let more = warned - WARNINGS_SHOWN;
+            self.say(&format!(
+                "warning: {cell}: {more} more; `benchtrail show EXPERIMENT '{cell}'` has them all"
+            ));
+        }
         let (ended, total, left) = {
             let mut state = self.state.lock().expect("no listener panics");
             state.ended += 1;

@@ -7,13 +7,17 @@ pub(crate) fn registry() -> Registry {
     let mut shipped = engines::shipped();
     shipped.extend(load::shipped());
     shipped.extend(report::shipped());
+    shipped.extend(verify::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
+    collections.extend(verify::collections());
+    collections.extend(report::collections());
     Registry {
         kinds: vec![
             Box::new(provision::Provision),
             Box::new(serve::Serve::default()),
             Box::new(load::Load),
+            Box::new(load::Calibrate::default()),
             Box::new(verify::Verify),
             Box::new(analyze::Analyze),
             Box::new(report::Report),

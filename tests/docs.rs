@@ -136,12 +136,6 @@ fn experiment(block: &Block, base: &str) -> String {
 fn every_example_of_the_language_is_planned() {
     let blocks = page();
     let shelf = Shelf::new();
-    // Files that an experiment imports are named from the working directory.
-    for entry in fs::read_dir(folder.join("imported")).expect("the imported files") {
-        let path = entry.expect("a readable entry").path();
-        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
-        shelf.put(&format!("experiments/imported/{name}"), &fs::read_to_string(&path).expect("text"));
-    }
     let mut planned = 0;
     for block in blocks.iter().filter(|b| b.language == "yaml" && b.mark != "wrong") {
         if let Some(path) = block.mark.strip_prefix("file: ") {

@@ -158,3 +158,29 @@ fn a_study_that_is_not_finished_is_not_published() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("the study is not finished"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_study_compared_with_its_own_bundle_differs_in_nothing_and_passes_the_gate() {
+    let (project, folder) = (finished(), outside());
+    let bundle = folder.path().join("study");
+    publish(project, &bundle, &[]).ok();
+    let bundle = bundle.to_str().expect("text");
+    let found = project.run(["diff", bundle, STUDY[0], STUDY[1], "--gate", "--json"]).ok().json();
+    assert_eq!(found["offences"], 0);
+    for section in ["recipes", "cells", "environment", "verdicts", "numbers"] {
+        assert_eq!(found["comparison"][section], serde_json::json!([]), "{section}");
+    }
+    assert!(found["comparison"]["results"].as_array().is_some_and(|r| r.len() >= 24), "{found}");
+    assert!(found["comparison"]["numbers_compared"].as_u64().is_some_and(|n| n > 100), "{found}");
+}
+
+#[test]
+fn a_gate_over_nothing_does_not_pass() {
+    let (project, folder) = (finished(), outside());
+    let bundle = folder.path().join("study");
+    publish(project, &bundle, &[]).ok();
+    let bundle = bundle.to_str().expect("text");
+    let refused = project.run(["diff", bundle, bundle, "--gate", "--column", "output_thruput"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("no table of cells"), "{}", refused.stderr);
+}

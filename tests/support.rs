@@ -69,7 +69,8 @@ impl Project {
         Self::copy_of(pristine())
     }
 
-    fn copy_of(other: &Self) -> Self {
+    /// Makes a project that is a copy of another.
+    pub(crate) fn copy_of(other: &Self) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         copy_folder(other.path(), folder.path());
         Self { folder }

@@ -18,6 +18,16 @@ impl Digest {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
+    /// Returns the digest of a file's bytes, read a piece at a time.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn of_file(path: &std::path::Path) -> std::io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(std::fs::File::open(path)?)?;
+        Ok(Self::from_bytes(*hasher.finalize().as_bytes()))
+    }
+
     /// Wraps 32 bytes that already are a digest.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)

@@ -8,6 +8,7 @@ mod digest;
 mod key;
 mod store;
 mod table;
+mod table_columns;
 mod table_writer;
 
 pub use digest::{Digest, DigestParseError};
@@ -18,4 +19,5 @@ pub use store::{
     Subset, Tally,
 };
 pub use table::{Column, ColumnData, Scalar, Table, TableError};
+pub use table_columns::InPlace;
 pub use table_writer::TableWriter;

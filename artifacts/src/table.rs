@@ -13,8 +13,8 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Recor
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use serde::{Deserialize, Serialize};
@@ -425,9 +425,29 @@ impl Table {
     /// # Errors
     /// If the bytes are no Parquet file.
     pub fn from_parquet(bytes: impl Into<Bytes>) -> Result<Self, TableError> {
+        Self::read_parquet(bytes.into(), None)
+    }
+
+    /// Reads those of the named columns that are there, in the order of the file; the others are
+    /// not decoded. The table has the file's number of rows even without a column.
+    ///
+    /// # Errors
+    /// As [`Table::from_parquet`].
+    pub fn from_parquet_columns(bytes: impl Into<Bytes>, columns: &[&str]) -> Result<Self, TableError> {
+        Self::read_parquet(bytes.into(), Some(columns))
+    }
+
+    fn read_parquet(bytes: Bytes, columns: Option<&[&str]>) -> Result<Self, TableError> {
         let wrong = |e: &dyn fmt::Display| TableError::new(format!("not a readable Parquet table: {e}"));
-        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(|e| wrong(&e))?;
-        let schema = builder.schema().clone();
+        let mut builder = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|e| wrong(&e))?;
+        let mut schema = builder.schema().clone();
+        if let Some(columns) = columns {
+            let named = |i: &usize| columns.contains(&schema.field(*i).name().as_str());
+            let places: Vec<usize> = (0..schema.fields().len()).filter(named).collect();
+            let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
+            schema = Arc::new(schema.project(&places).map_err(|e| wrong(&e))?);
+            builder = builder.with_projection(mask);
+        }
         let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         let reader = builder.with_batch_size(rows.max(1)).build().map_err(|e| wrong(&e))?;
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(&e))?;

@@ -15,7 +15,11 @@ use crate::{Column, Table, TableError};
 /// length make the bytes depend on the rows alone and not on how they arrived.
 const ROWS: usize = 8192;
 
-/// Writes a table to a file, holding at most one row group (2²⁰ rows, encoded) in memory.
+/// A row group ends when its encoded pages reach this size, however few its rows: they are all
+/// held until then.
+const GROUP_BYTES: usize = 16 * 1024 * 1024;
+
+/// Writes a table to a file, holding at most one row group in memory: 2²⁰ rows or 16 MiB, encoded.
 ///
 /// Equal rows give equal bytes however they are divided into batches. The file is a table
 /// only after [`TableWriter::finish`].
@@ -88,6 +92,9 @@ impl TableWriter {
     fn drain(&mut self) -> Result<(), TableError> {
         while let Some(batch) = self.waiting.next_completed_batch() {
             self.writer.write(&batch).map_err(|e| TableError::new(e.to_string()))?;
+            if self.writer.in_progress_size() > GROUP_BYTES {
+                self.writer.flush().map_err(|e| TableError::new(e.to_string()))?;
+            }
         }
         Ok(())
     }

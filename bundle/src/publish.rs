@@ -219,10 +219,10 @@ impl Writer<'_> {
                 if n == 0 { layout::REPORT.to_owned() } else { format!("{}-{}", layout::REPORT, n + 1) };
             for (name, artifact) in &cell.record.outputs {
                 let file = match name.as_str() {
-                    "report" => "report.md",
-                    "trace" => "report.trace.parquet",
-                    "html" => "report.html",
-                    other => other,
+                    "report" => "report.md".to_owned(),
+                    "html" => "report.html".to_owned(),
+                    table if artifact.media == Media::Parquet => format!("report.{table}.parquet"),
+                    other => other.to_owned(),
                 };
                 let path = format!("{folder}/{file}");
                 self.write(&path, &publication.store.get(&artifact.digest)?)?;

@@ -1,6 +1,7 @@
 //! What the types cannot say about a definition: its parts must agree with one another.
 
 use pipeline::{Json, Problem};
+use regex_lite::Regex;
 
 use crate::engine::{Engine, Program};
 use crate::model::{Model, Weights};
@@ -61,8 +62,46 @@ impl Engine {
                 problems.push(Problem::at(&["limits", name, "pointer"], message).hint("it begins with `/`"));
             }
         }
+        problems.extend(self.log_problems());
         problems.extend(self.launch_problems());
         problems.extend(self.packages.iter().flat_map(package_problems));
+        problems
+    }
+
+    fn log_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, event) in &self.log.events {
+            let mut groups = Vec::new();
+            for (key, text) in
+                std::iter::once(("line", &event.line)).chain(event.fields.iter().map(|text| ("fields", text)))
+            {
+                let mut add = |message: String| {
+                    problems.push(Problem::at(&["log", "events", name, key], message));
+                };
+                match Regex::new(text) {
+                    Ok(regex) => {
+                        let named: Vec<String> = regex.capture_names().flatten().map(str::to_owned).collect();
+                        if key == "fields" && named.is_empty() {
+                            add(format!("`{text}` has no named group, so nothing would come of it"));
+                        }
+                        groups.extend(named);
+                    }
+                    Err(e) => add(format!("`{text}` is no regular expression: {e}")),
+                }
+            }
+            let has_time = groups.iter().any(|group| group == "time");
+            if has_time != event.time.is_some() {
+                let message = if has_time {
+                    format!("`{name}` has a group `time` and does not say how it is written")
+                } else {
+                    format!("`{name}` says how the time is written and has no group `time`")
+                };
+                problems.push(
+                    Problem::at(&["log", "events", name, "time"], message)
+                        .hint("a time needs both `time: \"%Y-%m-%d %H:%M:%S\"` and a group `(?<time>…)`"),
+                );
+            }
+        }
         problems
     }
 

@@ -190,6 +190,8 @@ pub struct Endpoints {
     pub slots: Option<String>,
     /// The server's properties.
     pub props: Option<String>,
+    /// A JSON document of the server's state whose numbers change (SGLang).
+    pub server_info: Option<String>,
     /// What the names of its metrics begin with, for instance `llamacpp:`.
     pub metrics_prefix: Option<String>,
 }
@@ -206,6 +208,7 @@ impl Default for Endpoints {
             metrics: None,
             slots: None,
             props: None,
+            server_info: None,
             metrics_prefix: None,
         }
     }
@@ -265,4 +268,25 @@ pub struct Log {
     /// A line that contains one of these texts tells of an error; the last such line is quoted
     /// when the server dies.
     pub errors: Vec<String>,
+    /// Lines that tell what the server does, by the name of the event. They become the table
+    /// `engine_events` of every load cell.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, LogEvent>,
+}
+
+/// How lines of one kind are known and taken apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LogEvent {
+    /// A regular expression that such a line matches. Its named groups (`(?<name>…)`) are
+    /// fields; the group `time` is the line's time.
+    pub line: String,
+    /// More expressions looked for in such a line, each with named groups; one that does not
+    /// match is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// How the group `time` is written, as `strptime` takes it (`"%Y-%m-%d %H:%M:%S"`); local
+    /// time. A missing year is the nearest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
 }

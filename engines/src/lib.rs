@@ -17,7 +17,7 @@ pub use command::{Paths, Rendered, render, template};
 pub use engine::{
     Api, Endpoints, Engine, Launch, Library, Limit, Log, Program, Ready, Requirements, Stop, Tool,
 };
-pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Weights};
+pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
 pub use settings::{Setting, SettingType, nearest, resolve};
 pub use shipped::{collections, shipped};

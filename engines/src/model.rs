@@ -16,6 +16,9 @@ pub struct Model {
     /// The number of parameters, for instance 135000000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<u64>,
+    /// The attention of the model, from which the size of its key-value cache follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
     /// The longest context the model was trained for, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u64>,
@@ -34,6 +37,19 @@ pub struct Model {
     /// The licence of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
+}
+
+/// What of a model decides the size of its key-value cache: a token takes
+/// 2 · layers · kv-heads · head-dim values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Shape {
+    /// The number of layers with attention.
+    pub layers: u64,
+    /// The number of key-value heads of a layer.
+    pub kv_heads: u64,
+    /// The number of values in a head.
+    pub head_dim: u64,
 }
 
 /// Where weights come from.

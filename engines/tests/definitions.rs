@@ -209,3 +209,129 @@ fn the_examples_in_the_documentation_are_valid() {
     assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
     Model::from_json(model).unwrap();
 }
+
+/// Returns the events that know a line, each with its fields.
+fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let fields = |text: &str| {
+        let regex = regex_lite::Regex::new(text).unwrap();
+        let found = regex.captures(line)?;
+        let names = regex.capture_names().flatten();
+        let all = names.filter_map(|n| Some((n.to_owned(), found.name(n)?.as_str().to_owned())));
+        Some(all.collect::<Vec<_>>())
+    };
+    let known = engine.log.events.iter().filter_map(|(name, event)| {
+        let mut all = fields(&event.line)?;
+        all.extend(event.fields.iter().filter_map(|text| fields(text)).flatten());
+        Some((name.clone(), all))
+    });
+    known.collect()
+}
+
+#[test]
+fn lines_that_engines_write_are_taken_apart() {
+    type Fields = &'static [(&'static str, &'static str)];
+    let cases: [(&str, &str, &str, Fields); 9] = [
+        (
+            "sglang",
+            "[2025-12-10 10:38:08] Decode batch, #running-req: 11, #token: 921, token usage: 0.00, cuda graph: True, gen throughput (token/s): 2418.77, #queue-req: 0",
+            "decode-batch",
+            &[
+                ("time", "2025-12-10 10:38:08"),
+                ("running_requests", "11"),
+                ("tokens", "921"),
+                ("token_usage", "0.00"),
+                ("cuda_graph", "True"),
+                ("output_throughput", "2418.77"),
+                ("queued_requests", "0"),
+            ],
+        ),
+        (
+            "sglang",
+            "[2026-03-21 10:38:08 TP0] Decode batch. #running-req: 30, #token: 4096, token usage: 0.01, gen throughput (token/s): 2156.42",
+            "decode-batch",
+            &[
+                ("time", "2026-03-21 10:38:08"),
+                ("running_requests", "30"),
+                ("tokens", "4096"),
+                ("token_usage", "0.01"),
+                ("output_throughput", "2156.42"),
+            ],
+        ),
+        (
+            "sglang",
+            "[2025-12-10 10:38:08] Prefill batch, #new-seq: 2, #new-token: 2, #cached-token: 33, token usage: 0.01, #running-req: 11, #queue-req: 0",
+            "prefill-batch",
+            &[
+                ("time", "2025-12-10 10:38:08"),
+                ("new_sequences", "2"),
+                ("new_tokens", "2"),
+                ("cached_tokens", "33"),
+                ("token_usage", "0.01"),
+                ("running_requests", "11"),
+                ("queued_requests", "0"),
+            ],
+        ),
+        (
+            "vllm",
+            "(APIServer pid=7) INFO 11-21 07:00:10 [loggers.py:127] Engine 000: Avg prompt throughput: 61.6 tokens/s, Avg generation throughput: 42.9 tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 0.3%, Prefix cache hit rate: 12.5%",
+            "throughput",
+            &[
+                ("time", "11-21 07:00:10"),
+                ("prompt_throughput", "61.6"),
+                ("output_throughput", "42.9"),
+                ("engine", "000"),
+                ("running_requests", "3"),
+                ("waiting_requests", "1"),
+                ("kv_cache_percent", "0.3"),
+                ("prefix_hit_percent", "12.5"),
+            ],
+        ),
+        (
+            "llama-cpp",
+            "0.02.599.627 I slot print_timing: id  0 | task 3 | prompt eval time =    1587.10 ms /   153 tokens (   10.37 ms per token,    96.40 tokens per second)",
+            "prompt-done",
+            &[("slot", "0"), ("task", "3"), ("prompt_ms", "1587.10"), ("prompt_tokens", "153")],
+        ),
+        (
+            "llama-cpp",
+            "0.02.599.636 I slot print_timing: id  0 | task 3 |        eval time =     123.62 ms /    12 tokens (   11.24 ms per token,    88.98 tokens per second)",
+            "generation-done",
+            &[("slot", "0"), ("task", "3"), ("predicted_ms", "123.62"), ("output_tokens", "12")],
+        ),
+        (
+            "llama-cpp",
+            "0.00.888.546 I slot launch_slot_: id  0 | task 3 | processing task, is_child = 0",
+            "slot-start",
+            &[("slot", "0"), ("task", "3")],
+        ),
+        (
+            "llama-cpp-portable",
+            "0.02.601.961 I slot      release: id  0 | task 3 | stop processing: n_tokens = 164, truncated = 0",
+            "slot-release",
+            &[("slot", "0"), ("task", "3"), ("tokens", "164"), ("truncated", "0")],
+        ),
+        ("llama-cpp", "srv          stop: cancel task, id_task = 12", "cancel", &[("task", "12")]),
+    ];
+    for (name, line, event, fields) in cases {
+        let found = events_of(&engine(name), line);
+        let fields = fields.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        assert_eq!(found, [(event.to_owned(), fields)], "{line}");
+    }
+    assert!(events_of(&engine("sglang"), "[2025-12-10 10:38:08] INFO: 127.0.0.1 - 200 OK").is_empty());
+}
+
+#[test]
+fn a_log_event_that_could_not_work_is_refused() {
+    let mut definition = definition("sglang");
+    definition["log"]["events"] = json!({
+        "broken": {"line": "("},
+        "timeless": {"line": "^(?<time>\\d+) x"},
+        "nameless": {"line": "x", "fields": ["\\d+"]},
+    });
+    let problems = Engine::from_json(&definition).unwrap_err();
+    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("`(` is no regular expression"));
+    assert_eq!(told[1], "`\\d+` has no named group, so nothing would come of it");
+    assert_eq!(told[2], "`timeless` has a group `time` and does not say how it is written");
+}

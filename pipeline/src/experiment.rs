@@ -5,10 +5,11 @@
 //! compactly (axis label indices, an index into the stage's distinct parameter sets), so that
 //! ten thousand of them cost a few megabytes and their keys a few microseconds each.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use artifacts::Scalar;
+use artifacts::{Digest, Scalar};
 
 use crate::stage::{Class, Coordinates, Json};
 
@@ -91,6 +92,22 @@ pub struct Excluded {
     pub at: Box<[u16]>,
     /// The declared reason.
     pub reason: String,
+}
+
+/// Returns the digest of each claim of an experiment's canonical form, by name.
+///
+/// A record carries them, so that a report can show which claims, in which words, were
+/// declared before a cell was measured.
+pub fn claims_digests(spec: &Json) -> BTreeMap<String, Digest> {
+    let claims = spec.get("claims").and_then(Json::as_object);
+    claims.into_iter().flatten().map(|(name, claim)| (name.clone(), claim_digest(claim))).collect()
+}
+
+/// Returns the digest of one claim: of its JSON with sorted keys.
+fn claim_digest(claim: &Json) -> Digest {
+    let mut claim = claim.clone();
+    claim.sort_all_objects();
+    Digest::of(claim.to_string().as_bytes())
 }
 
 impl Experiment {

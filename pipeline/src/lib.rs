@@ -4,6 +4,7 @@
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
 pub mod cell;
+mod dry_run;
 mod error;
 pub mod event;
 mod execute;
@@ -18,12 +19,13 @@ pub mod process;
 pub mod record;
 pub mod stage;
 
+pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
     Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce, run,
 };
-pub use experiment::{Axis, Cell, Excluded, Experiment, Stage};
+pub use experiment::{Axis, Cell, Excluded, Experiment, Stage, claims_digests};
 pub use graph::UnknownKind;
 pub use language::{
     Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,

@@ -56,6 +56,9 @@ pub struct Record {
     /// The names of the environment variables of the process that executed it; values may be
     /// secrets and are not kept. What an engine gets of them is in its definition.
     pub environment: Vec<String>,
+    /// The digest of each claim that the experiment declared when the cell was executed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub claims: BTreeMap<String, Digest>,
     /// Everything that decided the result.
     pub recipe: Recipe,
 }
@@ -271,6 +274,7 @@ mod tests {
             warnings: vec!["slow".into()],
             build: Build { version: "0.1.0".into(), describe: None },
             environment: vec!["PATH".into()],
+            claims: BTreeMap::new(),
             recipe,
         }
     }

@@ -77,6 +77,12 @@ pub trait Library {
     fn find(&self, collection: &str, name: &str) -> Option<Json>;
     /// Returns the names in a collection, sorted.
     fn names(&self, collection: &str) -> Vec<String>;
+    /// Says what a definition that is used amounts to; returns the other name under which the
+    /// same content was used before in this experiment, if there is one. Where two names for
+    /// one thing would pass as two things, a kind makes a problem of it.
+    fn claim(&self, _collection: &str, _name: &str, _content: &Json) -> Option<String> {
+        None
+    }
 }
 
 /// A definition shipped with the binary.
@@ -512,4 +518,20 @@ pub trait StageKind: Send + Sync {
     /// # Errors
     /// If the cell does not become `ok`: a ledger line, never a cache entry.
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure>;
+
+    /// Makes up outputs of the shape that [`run`](Self::run) leaves, for a dry run: quickly,
+    /// starting nothing, fetching nothing, and with `slowdown` times the usual in whatever is
+    /// a time. No input is alive. A pure kind executes; one that leaves inputs out by what it
+    /// finds in them must not do so here, since what it finds is made up.
+    ///
+    /// # Errors
+    /// For a pure kind, if the cell would not become `ok`. For others, if nothing can be made
+    /// up: what reads the cell then sees it skipped.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        if self.class() == Class::Pure {
+            return self.run(job);
+        }
+        let reason = format!("a stage of kind `{}` cannot be rehearsed", self.name());
+        Err(Failure::new(CellStatus::Skipped, reason))
+    }
 }

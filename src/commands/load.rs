@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
-    Api, ApiKey, Count, Ending, LoadResult, LoadSpec, ModelsError, Origin, OutputMode, Range, RequestStatus,
-    Settings, Slo, Target, WorkloadChoice, list_models, run_load, summarize, tables,
+    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Range, RequestStatus,
+    Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
@@ -23,13 +23,33 @@ use crate::session::user_folders;
 use crate::terminal::{complain, is_watched, say};
 
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
-    let spec = spec(arguments)?;
+    let settings = checked_settings(arguments)?;
+    // Without a folder nothing would be left of the samples.
+    let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
+    let telemetry = if wanted { settings.telemetry.clone() } else { Telemetry::none() };
     let api_key =
         arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
     let target = target(arguments, api_key)?;
-    if let Some(folder) = &arguments.out {
-        make_folder(folder)?;
-    }
+    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    let spec = LoadSpec::for_target(settings, origin, &target).map_err(Stop::usage)?;
+    let private;
+    let folder = match &arguments.out {
+        Some(folder) => {
+            make_folder(folder)?;
+            folder.as_path()
+        }
+        None => {
+            private =
+                tempfile::tempdir().map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
+            private.path()
+        }
+    };
+    let beside = Beside {
+        server_pid: arguments.server_pid.map(i64::from),
+        slots: arguments.slots.clone(),
+        server_info: arguments.server_info.clone(),
+        ..Beside::new(telemetry)
+    };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let quiet = arguments.quiet || global.json;
@@ -39,16 +59,16 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     }
     let shown = bar.clone();
     let control = Control::new(cancelled, None, Box::new(move |progress| shown.set_position(progress.done)));
-    let result = run_load(&spec, &target, &control);
+    let slo = slo(arguments);
+    let mut summarizer = Summarizer::new(slo, folder);
+    let result = run_load_into(&spec, &target, &beside, folder, &control, &mut |row, chunks| {
+        summarizer.add(row, chunks)
+    });
     bar.finish_and_clear();
     let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
-
-    if let Some(folder) = &arguments.out {
-        write(folder, &spec, &result)?;
-    }
     result.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
-    let slo = slo(arguments);
-    let summary = summarize(&result.requests, &result.chunks, &slo);
+    let summary =
+        summarizer.finish().map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
     if global.json {
         say(&json_of(arguments.seed, &target, &spec, &result, &summary, &slo).to_string());
     } else {
@@ -78,9 +98,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     }
 }
 
-/// Returns what is sent and when. The settings go the way of an experiment's: the same checks,
-/// the same search for workloads, the same meaning.
-fn spec(arguments: &LoadArgs) -> Result<LoadSpec, Stop> {
+/// Returns the settings in full. They go the way of an experiment's: the same checks, the same
+/// search for workloads, the same meaning.
+fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
     let experiment =
         json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
     let options = Options { user_folders: user_folders(), ..Options::default() };
@@ -105,8 +125,7 @@ fn spec(arguments: &LoadArgs) -> Result<LoadSpec, Stop> {
             if from == to { Count::Fixed(from) } else { Count::Range(Range { from, to }) };
         workload.output.mode = OutputMode::Exact;
     }
-    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
-    LoadSpec::new(settings, origin).map_err(Stop::usage)
+    Ok(settings)
 }
 
 fn settings(arguments: &LoadArgs) -> Value {
@@ -137,11 +156,23 @@ fn settings(arguments: &LoadArgs) -> Value {
             "sampling": { "temperature": 0, "seed": 1 },
         })
     };
-    let workload = match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
-        (Some((from, to)), _, _) => generated(json!({ "words": { "length": { "from": from, "to": to } } })),
-        (None, Some(name), _) => json!(name),
-        (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
-        (None, None, None) => json!("short-decode"),
+    let workload = if let Some((from, to)) = arguments.prompt_tokens {
+        let length = json!({ "tokens": { "from": from, "to": to } });
+        let mut workload = generated(json!({ "words": { "length": length } }));
+        workload["tokenizer"] = match &arguments.tokenizer {
+            Some(file) => json!({ "file": file }),
+            None => json!({ "server": {} }),
+        };
+        workload
+    } else {
+        match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
+            (Some((from, to)), _, _) => {
+                generated(json!({ "words": { "length": { "from": from, "to": to } } }))
+            }
+            (None, Some(name), _) => json!(name),
+            (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
+            (None, None, None) => json!("short-decode"),
+        }
     };
     let mut settings = json!({
         "kind": "load",
@@ -156,7 +187,11 @@ fn settings(arguments: &LoadArgs) -> Value {
             "total": arguments.timeout,
         },
         "heartbeat": arguments.heartbeat,
+        "telemetry": { "interval": arguments.telemetry_interval, "gpu": arguments.gpu },
     });
+    if let Some(watts) = arguments.hung_below {
+        settings["telemetry"]["hung-below-w"] = json!(watts);
+    }
     let told_by_arrivals =
         !arguments.steps.is_empty() || arguments.ramp.is_some() || arguments.trace.is_some();
     if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(64)) {
@@ -229,13 +264,4 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
         );
     }
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
-}
-
-fn write(folder: &Path, spec: &LoadSpec, result: &LoadResult) -> Result<(), Stop> {
-    for (name, table) in tables(spec, result)? {
-        let path = folder.join(format!("{name}.parquet"));
-        fs::write(&path, table.to_parquet()?)
-            .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
-    }
-    Ok(())
 }

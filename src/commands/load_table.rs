@@ -1,6 +1,6 @@
 //! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
 
-use load::{Delivery, Distribution, LoadResult, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
+use load::{Delivery, Distribution, LoadFiles, LoadSpec, RequestStatus, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
 use crate::terminal::columns;
@@ -14,7 +14,7 @@ pub(super) fn table_of(
     seed: u64,
     target: &Target,
     spec: &LoadSpec,
-    result: &LoadResult,
+    result: &LoadFiles,
     summary: &Summary,
     slo: &Slo,
 ) -> String {
@@ -49,12 +49,7 @@ fn ok(summary: &Summary) -> u64 {
     summary.statuses.get(&RequestStatus::Ok).copied().unwrap_or(0)
 }
 
-fn peak(result: &LoadResult) -> Option<i64> {
-    let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
-    measured.filter_map(|r| r.in_flight_at_send).max().map(|others| others + 1)
-}
-
-fn counts(spec: &LoadSpec, result: &LoadResult, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
+fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
     let planned = spec.prompts.measured.len();
     let all: u64 = summary.statuses.values().sum();
     let number =
@@ -68,7 +63,11 @@ fn counts(spec: &LoadSpec, result: &LoadResult, summary: &Summary, slo: &Slo) ->
         row("Requests never sent", (planned as u64 - all).to_string(), "");
     }
     row("Benchmark duration", number(summary.window_s, 3), "s");
-    row("Peak requests in flight", peak(result).map_or_else(|| "–".to_owned(), |n| n.to_string()), "");
+    row(
+        "Peak requests in flight",
+        result.tally.peak_in_flight.map_or_else(|| "–".to_owned(), |n| n.to_string()),
+        "",
+    );
     if let Some(a) = summary.arrivals {
         let drawn = format!(
             "req/s, gaps' CV {:.2} (drawn {:.2} req/s, CV {:.2})",
@@ -76,11 +75,20 @@ fn counts(spec: &LoadSpec, result: &LoadResult, summary: &Summary, slo: &Slo) ->
         );
         row("Arrival rate as sent", number(Some(a.sent_rate), 2), &drawn);
     }
+    if let Some(health) = &result.cell.health
+        && let Some(verdict) = health.verdict
+    {
+        let stated = format!("ms; {}, measuring thread busy {}", verdict.word(), number(health.busy, 2));
+        row("Stamps late by at most", number(health.stamp_error_bound_ms, 3), &stated);
+    }
     row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
     row("Total output tokens", summary.output_tokens.to_string(), "tok");
     row("Request throughput", number(summary.request_throughput, 2), "req/s");
     row("Output token throughput", number(summary.output_throughput, 2), "tok/s");
     row("Total token throughput", number(summary.total_throughput, 2), "tok/s");
+    if let Some(rate) = summary.schema_valid_rate {
+        row("Valid structured output", number(Some(rate * 100.0), 1), "% of complete answers");
+    }
     if *slo != Slo::default() {
         let bounds = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms)];
         let bounds: Vec<String> =
@@ -106,7 +114,7 @@ fn latencies(summary: &Summary) -> Vec<Vec<String>> {
 }
 
 /// The samples of a run: their names in JSON and in the table.
-fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 6] {
+fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 8] {
     [
         ("ttft_ms", "TTFT  time to first token", summary.ttft),
         ("ttft_scheduled_ms", "TTFT  from its scheduled time", summary.ttft_scheduled),
@@ -114,11 +122,13 @@ fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution
         ("icl_ms", "ICL   between chunks (others: ITL)", summary.icl),
         ("e2e_latency_ms", "E2E   to the last token", summary.e2e_latency),
         ("send_lag_ms", "Send lag of this client", summary.send_lag),
+        ("ttft_beyond_server_ms", "TTFT  beyond the server's own account", summary.ttft_beyond_server),
+        ("e2e_beyond_server_ms", "E2E   beyond the server's own account", summary.e2e_beyond_server),
     ]
 }
 
 /// A line for each status that is not ok, with the first error of that status.
-fn errors(result: &LoadResult, summary: &Summary) -> Vec<String> {
+fn errors(result: &LoadFiles, summary: &Summary) -> Vec<String> {
     let failed = summary.statuses.iter().filter(|(status, _)| **status != RequestStatus::Ok);
     let lines: Vec<String> = failed
         .map(|(status, n)| match first_error(result, *status) {
@@ -129,9 +139,8 @@ fn errors(result: &LoadResult, summary: &Summary) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), "errors".to_owned()], lines].concat() }
 }
 
-fn first_error(result: &LoadResult, status: RequestStatus) -> Option<&str> {
-    let counted = result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
-    counted.filter(|r| r.status == status).find_map(|r| r.error.as_deref())
+fn first_error(result: &LoadFiles, status: RequestStatus) -> Option<&str> {
+    result.tally.first_errors.get(&status).map(String::as_str)
 }
 
 /// Returns the same as JSON; what is undefined is null.
@@ -139,7 +148,7 @@ pub(super) fn json_of(
     seed: u64,
     target: &Target,
     spec: &LoadSpec,
-    result: &LoadResult,
+    result: &LoadFiles,
     summary: &Summary,
     slo: &Slo,
 ) -> Value {
@@ -164,7 +173,7 @@ pub(super) fn json_of(
         "statuses": statuses,
         "first_errors": errors,
         "duration_s": summary.window_s,
-        "peak_in_flight": peak(result),
+        "peak_in_flight": result.tally.peak_in_flight,
         "arrivals": summary.arrivals.map(|a| json!({
             "drawn_rate_per_s": a.drawn_rate, "drawn_cv": a.drawn_cv,
             "sent_rate_per_s": a.sent_rate, "sent_cv": a.sent_cv,
@@ -177,7 +186,17 @@ pub(super) fn json_of(
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
+        "schema_valid_rate": summary.schema_valid_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
+        "observations": result.observations,
+        "client": result.cell.health.as_ref().map(|h| json!({
+            "verdict": h.verdict.map(load::ClientVerdict::word),
+            "stamp_error_bound_ms": h.stamp_error_bound_ms,
+            "wake_lag_p50_ms": h.wake_lag_ms.map(|lag| lag[0]),
+            "wake_lag_p99_ms": h.wake_lag_ms.map(|lag| lag[1]),
+            "busy": h.busy, "run_queue_wait": h.run_queue_wait, "cpu_steal": h.cpu_steal,
+            "chunks_per_read": h.chunks_per_read,
+        })),
         "warnings": result.warnings,
     });
     for (name, _, sample) in named(summary) {

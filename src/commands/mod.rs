@@ -1,6 +1,8 @@
 //! A file for each command.
 
 mod audit;
+mod calibrate;
+mod diff;
 mod doctor;
 mod fsck;
 mod gc;
@@ -31,6 +33,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         Command::Run(arguments) => run::run(arguments, global),
         Command::Load(arguments) => load::load(arguments, global),
+        Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),
         Command::Status(arguments) => status::status(arguments, global),
         Command::Ls(arguments) => ls::ls(arguments, global),
@@ -41,6 +44,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Publish(arguments) => publish::publish(arguments, global),
         Command::Verify(arguments) => verify::verify(arguments, global),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments, global),
+        Command::Diff(arguments) => diff::diff(arguments, global),
         Command::Keygen(arguments) => keygen::keygen(arguments, global),
         Command::Fsck(arguments) => fsck::fsck(arguments, global),
         Command::Gc(arguments) => gc::gc(arguments, global),

@@ -1,13 +1,16 @@
 //! `plan`: for every cell cached, run, after or blocked, and why.
 
+use std::sync::Arc;
+
 use pipeline::cell::cell_text;
 use pipeline::{Decision, Plan};
 use serde_json::json;
 
 use crate::args::{Global, PlanArgs};
+use crate::dry_run;
 use crate::exit::Stop;
 use crate::session::{Session, plan_options};
-use crate::terminal::{columns, say, seconds};
+use crate::terminal::{columns, complain, say, seconds};
 
 /// Reasons shown for one stage before the rest is counted.
 const REASONS_SHOWN: usize = 4;
@@ -17,9 +20,19 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let store = session.project.open()?;
     let plan =
         pipeline::plan(&session.experiment, &session.registry, &store, &plan_options(&arguments.selection))?;
+    let tried = match arguments.dry_run {
+        true => Some(dry_run::try_out(&session, &Arc::default())?),
+        false => None,
+    };
+    let wrong = tried.as_ref().is_some_and(|t| t.errors().next().is_some());
+    let end = || if wrong { Err(Stop::usage_told()) } else { Ok(()) };
     if global.json {
-        say(&json_of(&plan).to_string());
-        return Ok(());
+        let mut json = json_of(&plan);
+        if let Some(tried) = &tried {
+            json["dry_run"] = dry_run::json_of(tried);
+        }
+        say(&json.to_string());
+        return end();
     }
     say(&summary(&plan));
     if arguments.cells {
@@ -36,7 +49,13 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         say(&format!("note: {note}"));
     }
     say(&estimate(&plan));
-    Ok(())
+    if let Some(tried) = &tried {
+        for finding in &tried.findings {
+            complain(&dry_run::text(finding));
+        }
+        say(&dry_run::verdict(tried));
+    }
+    end()
 }
 
 /// Returns the table of counts: a line for each stage, and the same counts over all cells.

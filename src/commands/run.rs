@@ -8,15 +8,16 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
 use pipeline::record::Build;
-use pipeline::{CellStatus, Event, LedgerLine, RunOptions, RunSummary, StudyResult};
+use pipeline::{CellStatus, Event, LedgerLine, Media, RunOptions, RunSummary, StudyResult};
 use serde_json::{Value, json};
 
 use crate::args::{Global, RunArgs};
+use crate::dry_run;
 use crate::exit::Stop;
 use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::session::{Session, plan_options};
-use crate::terminal::say;
+use crate::terminal::{complain, say};
 
 /// Cells in trouble that are named at the end; the ledger has them all.
 const TROUBLE_SHOWN: usize = 10;
@@ -24,10 +25,13 @@ const TROUBLE_SHOWN: usize = 10;
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     let store = session.project.open()?;
-    let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
-    let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
+    if !arguments.no_dry_run {
+        try_before(arguments, &session, &store, &cancelled)?;
+    }
+    let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
+    let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
     let mut options = RunOptions {
         plan: plan_options(&arguments.selection),
         keep_going: arguments.keep_going,
@@ -53,6 +57,33 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         return Err(Stop::interrupted());
     }
     if summary.done && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
+}
+
+/// Tries the pure stages on made-up rows if something is to be measured first: a mistake in the
+/// analysis or the report should not wait for the end of the measurement.
+fn try_before(
+    arguments: &RunArgs,
+    session: &Session,
+    store: &Store,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<(), Stop> {
+    let options = plan_options(&arguments.selection);
+    let plan = pipeline::plan(&session.experiment, &session.registry, store, &options)?;
+    if !pipeline::dry_run_is_due(&plan) {
+        return Ok(());
+    }
+    let tried = dry_run::try_out(session, cancelled)?;
+    if tried.interrupted {
+        return Err(Stop::interrupted());
+    }
+    for finding in &tried.findings {
+        complain(&dry_run::text(finding));
+    }
+    if tried.errors().next().is_some() {
+        complain("nothing was measured; `--no-dry-run` measures all the same");
+        return Err(Stop::usage_told());
+    }
+    Ok(())
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
@@ -93,7 +124,8 @@ fn result_name(result: &StudyResult) -> String {
     std::iter::once(result.stage.clone()).chain(labels).collect::<Vec<_>>().join("-")
 }
 
-/// Writes one report: `NAME.md`, `NAME.trace.parquet`, and every other output under its name.
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
+/// likewise, and every other output under its name.
 /// Returns false if the result holds no report.
 fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -105,6 +137,8 @@ fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool
             "report" => path.to_owned(),
             "trace" => trace_file(path),
             "html" => path.with_extension("html"),
+            // Its statements and the tables it derived itself.
+            table if artifact.media == Media::Parquet => path.with_extension(format!("{table}.parquet")),
             other => folder.join(other),
         };
         let bytes = store.get(&artifact.digest)?;

@@ -64,7 +64,12 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
         let format =
             |value: &Scalar, unit: Option<&str>, format: &str| report::format_value(value, unit, format, "");
         let mut audit = match Document::open(&report, &trace_file(&report)) {
-            Ok(document) => trail::audit(&document, &Provenance::choose(&store, &locks, &document), &format),
+            Ok(document) => trail::audit(
+                &document,
+                &Provenance::choose(&store, &locks, &document),
+                &format,
+                &super::audit::judge,
+            ),
             // The missing file has been complained of; the report is not silently passed over.
             Err(error) => Audit {
                 problems: vec![trail::Problem { place: None, text: None, what: error.to_string() }],

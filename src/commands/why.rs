@@ -25,9 +25,10 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
         return Err(Stop::usage("which number? Name a line or the number's text")
             .hint(format!("benchtrail why {}:LINE, or benchtrail why {0} NUMBER", shown(&query.report))));
     }
-    let (number, places) = match trail::find(&document, &query)? {
-        Found::One(number, places) => (number, places),
-        Found::Several(numbers) => {
+    let (number, places) = match trail::find(&document, &query) {
+        Err(error) => return statement(&document, &query, error, global),
+        Ok(Found::One(number, places)) => (number, places),
+        Ok(Found::Several(numbers)) => {
             list(&document, &numbers, global);
             return Ok(());
         }
@@ -41,6 +42,29 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
         say(&serde_json::to_string_pretty(&answer).map_err(Stop::failed)?);
     } else {
         say(answer.to_string().trim_end());
+    }
+    Ok(())
+}
+
+/// No number stands there: explains the checked statement that does, if one does.
+fn statement(document: &Document, query: &Query, error: TrailError, global: &Global) -> Result<(), Stop> {
+    let (Some(line), None) = (query.line, &query.text) else { return Err(error.into()) };
+    let (project, store) = open_store(&query.report, global)?;
+    let provenance = provenance(&project, &store, document)?;
+    let mut found = trail::statements(&provenance)?;
+    found.retain(|s| match (query.column, s.place) {
+        (Some(column), _) => s.covers(line, column),
+        (None, Some([from, _, to, _])) => (from..=to).contains(&line),
+        (None, None) => false,
+    });
+    if found.is_empty() {
+        return Err(error.into());
+    }
+    if global.json {
+        say(&json!({ "report": shown(&document.path), "statements": found }).to_string());
+    } else {
+        let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+        say(&texts.join("\n\n"));
     }
     Ok(())
 }

@@ -120,6 +120,117 @@ for method in ("percentile", "basic", "bca"):
     r = stats.bootstrap((data,), np.mean, n_resamples=400_000, method=method, rng=np.random.default_rng(1))
     case("bootstrap", [number(r.confidence_interval.low), number(r.confidence_interval.high)], name=method, a=data)
 
+paired = {
+    "two": ([1.0, 2.0], [3.0, 1.0]),
+    "three": ([1.0, 2.0, 4.0], [3.0, 1.0, 2.0]),
+    "ties": ([1, 1, 2, 2, 2, 3, 5, 8, 8], [2, 1, 2, 3, 3, 3, 1, 9, 9]),
+    "zeros": ([0, 0, 0, 1, 2, 0], [0, 1, 0, 0, 3, 2]),
+    "n = 12": (floats(rng.normal(size=12)), floats(rng.normal(size=12))),
+    "n = 33": (floats(rng.normal(size=33)), floats(rng.normal(size=33))),
+    "n = 34": (floats(rng.normal(size=34)), floats(rng.normal(size=34))),
+    "tiny": (floats(rng.normal(0, 1e-12, size=20)), floats(rng.normal(0, 1e-12, size=20))),
+    "large": (floats(rng.normal(size=2000)), floats(rng.normal(size=2000))),
+    "in order": (floats(range(1, 41)), floats(np.sqrt(range(1, 41)))),
+}
+x = rng.normal(size=300)
+paired["extreme"] = (floats(x), floats(x + 0.5 * rng.normal(size=300)))
+paired["constant"] = ([1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 4.0])
+for name, (a, b) in paired.items():
+    a, b = floats(a), floats(b)
+    for kind, of in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        with np.errstate(all="ignore"):
+            r = of(a, b)
+        p = number(r.pvalue)
+        # Two points lie on a line whatever happens: SciPy says p = 1 for Pearson's; ours is undefined.
+        if len(a) == 2 and kind == "pearson":
+            p = None
+        case("correlation", {"coefficient": number(r.statistic), "p": p}, name=name, kind=kind, a=a, b=b)
+
+groups["constant and not"] = ([2.0, 2.0, 2.0], [1.0, 2.0, 4.0])
+groups["one and many"] = ([2.0], [1.0, 2.5, 4.0, 3.0])
+for name, (a, b) in groups.items():
+    a, b = floats(a), floats(b)
+    r = stats.ttest_ind(a, b, equal_var=True)
+    case("pooled_t", {"t": number(r.statistic), "df": number(r.df), "p": number(r.pvalue)}, name=name, a=a, b=b)
+    if len(a) > 1:
+        margin = 0.7
+        shifted = lambda by: floats(np.asarray(a) + by)
+        lower = stats.ttest_ind(shifted(margin), b, equal_var=False, alternative="greater").pvalue
+        upper = stats.ttest_ind(shifted(-margin), b, equal_var=False, alternative="less").pvalue
+        case("tost_welch", [number(lower), number(upper)], name=name, a=a, b=b, margin=margin)
+
+from statsmodels.duration.survfunc import SurvfuncRight
+
+lifetimes = {
+    "none censored": (floats(rng.exponential(1, 12)), []),
+    "one": ([3.0], []),
+    "ties": ([1, 1, 2, 2, 4], [1, 2, 2, 5, 6]),
+    "constant": ([7.0] * 5, [7.0] * 3),
+    "large": (floats(rng.exponential(1, 300)), floats(rng.exponential(2, 200))),
+    "most censored": ([0.5, 1.5], floats(rng.uniform(1, 3, 20))),
+}
+for name, (seen, bounds) in lifetimes.items():
+    seen, bounds = floats(seen), floats(bounds)
+    curve = SurvfuncRight(np.array(seen + bounds), np.array([1] * len(seen) + [0] * len(bounds)))
+    # statsmodels keeps times at which nothing ended: dropped here.
+    kept = [i for i, d in enumerate(curve.n_events) if d > 0]
+    expected = {
+        "at": [number(curve.surv_times[i]) for i in kept],
+        "at_risk": [int(curve.n_risk[i]) for i in kept],
+        "survival": [number(curve.surv_prob[i]) for i in kept],
+        # Where nobody is left statsmodels divides by 0; ours says 0.
+        "std_error": [number(curve.surv_prob_se[i]) for i in kept],
+        "quantiles": [[p, number(curve.quantile(p))] for p in (0.011, 0.123, 0.511, 0.777, 0.951)],
+    }
+    case("kaplan_meier", expected, name=name, a=seen, b=bounds)
+
+a, b = floats(rng.lognormal(0, 0.6, size=25)), floats(rng.lognormal(0.3, 0.4, size=31))
+difference = lambda x, y, axis=-1: np.mean(x, axis=axis) - np.mean(y, axis=axis)
+for method in ("percentile", "basic", "bca"):
+    r = stats.bootstrap((a, b), difference, n_resamples=400_000, method=method, rng=np.random.default_rng(2))
+    case("bootstrap_difference", [number(r.confidence_interval.low), number(r.confidence_interval.high)], name=method, a=a, b=b)
+
+from scipy.optimize import curve_fit
+
+ladder = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+laws = {
+    "michaelis-menten": (lambda x, vmax, k: vmax * x / (k + x), [900.0, 12.0]),
+    "power-law": (lambda x, a, b: a * x**b, [30.0, 0.7]),
+    "amdahl": (lambda x, x1, sigma: x1 * x / (1 + sigma * (x - 1)), [100.0, 0.05]),
+    "usl": (lambda x, x1, sigma, kappa: x1 * x / (1 + sigma * (x - 1) + kappa * x * (x - 1)), [100.0, 0.05, 0.002]),
+}
+for name, (law, truth) in laws.items():
+    y = floats(law(np.array(ladder), *truth) * (1 + 0.03 * rng.normal(size=len(ladder))))
+    best, covariance = curve_fit(law, ladder, y, p0=truth, xtol=1e-15, ftol=1e-15, gtol=1e-15, maxfev=100_000)
+    expected = {"values": floats(best), "errors": floats(np.sqrt(np.diag(covariance)))}
+    case("fit", expected, name=name, a=ladder, b=y)
+points = [(10.0, 224.6), (50.0, 894.6), (100.0, 1637.6)]
+x, y = np.array([p[0] for p in points]), np.array([p[1] for p in points])
+for name in ("lineweaver-burk", "hanes-woolf", "eadie-hofstee"):
+    if name == "lineweaver-burk":
+        line = stats.linregress(1 / x, 1 / y)
+        values = [1 / line.intercept, line.slope / line.intercept]
+    elif name == "hanes-woolf":
+        line = stats.linregress(x, x / y)
+        values = [1 / line.slope, line.intercept / line.slope]
+    else:
+        line = stats.linregress(y / x, y)
+        values = [line.intercept, -line.slope]
+    case("linearised", floats(values), name=name, a=floats(x), b=floats(y))
+
+for name in ("small", "one side", "ties", "balanced"):
+    d = floats(differences[name])
+    r = stats.permutation_test((np.array(d),), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True)
+    case("sign_flip", number(r.pvalue), name=name, a=d)
+for name, (a, b) in groups.items():
+    a, b = np.array(a, dtype=float), np.array(b, dtype=float)
+    wins, losses = (a[:, None] > b[None, :]).mean(), (a[:, None] < b[None, :]).mean()
+    pooled = np.sqrt(((len(a) - 1) * np.var(a, ddof=1) + (len(b) - 1) * np.var(b, ddof=1)) / (len(a) + len(b) - 2)) if len(a) > 1 else None
+    expected = {"cliffs_delta": number(wins - losses)}
+    if pooled is not None:
+        expected["cohens_d"] = number((a.mean() - b.mean()) / pooled)
+    case("effect", expected, name=name, a=floats(a), b=floats(b))
+
 path = pathlib.Path(__file__).with_name("vectors.json")
 versions = {"scipy": scipy.__version__, "statsmodels": statsmodels.__version__, "numpy": np.__version__}
 lines = ",\n".join(json.dumps(c) for c in cases)

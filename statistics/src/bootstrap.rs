@@ -76,15 +76,12 @@ impl Bootstrap {
     /// # Panics
     /// As [`Bootstrap::interval`].
     pub fn interval_of_mean(&self, sample: &Sample) -> Option<Interval> {
-        let n = sample.len();
-        let values = sample.values();
-        let distribution = self.draw(sample, |rng| {
-            let bound = u32::try_from(n).expect("a sample has fewer than 2³² values");
-            let mut total = 0.0;
-            for _ in 0..n {
-                total += values[random::below(rng, bound)];
-            }
-            total / n as f64
+        if sample.len() < 2 {
+            return None;
+        }
+        let distribution = self.drawn_many(sample.len(), |indices, totals| {
+            add_up(sample.values(), indices, totals);
+            totals.iter_mut().for_each(|total| *total /= sample.len() as f64);
         })?;
         self.read(sample, &Sample::mean, &distribution)
     }
@@ -101,10 +98,34 @@ impl Bootstrap {
     }
 
     fn draw(&self, sample: &Sample, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
+        if sample.len() < 2 { None } else { self.drawn(one) }
+    }
+
+    /// Draws the bootstrap distribution of a statistic of `units` indices: `many` gets the indices
+    /// of some resamples, one after the other, and the place for as many results.
+    pub(crate) fn drawn_many(
+        &self,
+        units: usize,
+        many: impl Fn(&[u32], &mut [f64]) + Sync,
+    ) -> Option<Sample> {
         assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
-        if sample.len() < 2 {
-            return None;
-        }
+        let bound = u32::try_from(units).expect("a sample has fewer than 2³² values");
+        let drawn = random::chunks(self.resamples, self.seed, |rng, size| {
+            let (mut indices, mut words) = (vec![0; units * LANES.min(size)], Vec::new());
+            let mut results = vec![0.0; size];
+            for results in results.chunks_mut(LANES) {
+                let indices = &mut indices[..units * results.len()];
+                random::fill_below(rng, bound, indices, &mut words);
+                many(indices, results);
+            }
+            results
+        });
+        Sample::new(drawn).ok()
+    }
+
+    /// Draws the bootstrap distribution.
+    pub(crate) fn drawn(&self, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
+        assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
         let drawn =
             random::chunks(self.resamples, self.seed, |rng, size| (0..size).map(|_| one(rng)).collect());
         Sample::new(drawn).ok()
@@ -116,14 +137,32 @@ impl Bootstrap {
         statistic: &impl Fn(&Sample) -> f64,
         distribution: &Sample,
     ) -> Option<Interval> {
+        let values = sample.values();
+        let jackknife = || {
+            let without = |left_out: usize| {
+                let rest = values.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, v)| *v);
+                statistic(&Sample::new(rest).expect("a sample of two or more loses one value"))
+            };
+            vec![(0..values.len()).map(without).collect()]
+        };
+        self.interval_from(statistic(sample), distribution, jackknife)
+    }
+
+    /// Reads the interval from a bootstrap distribution; the jackknife holds the estimates
+    /// without each unit, a list for each group that is resampled by itself.
+    pub(crate) fn interval_from(
+        &self,
+        estimate: f64,
+        distribution: &Sample,
+        jackknife: impl FnOnce() -> Vec<Vec<f64>>,
+    ) -> Option<Interval> {
         let tail = (1.0 - self.level) / 2.0;
         let (low, high) = match self.kind {
             BootstrapKind::Percentile | BootstrapKind::Basic => (tail, 1.0 - tail),
-            BootstrapKind::Bca => bca_probabilities(sample, statistic, distribution, tail)?,
+            BootstrapKind::Bca => bca_probabilities(estimate, distribution, &jackknife(), tail)?,
         };
         let (low, high) = (distribution.quantile(low), distribution.quantile(high));
         Some(if self.kind == BootstrapKind::Basic {
-            let estimate = statistic(sample);
             Interval { low: 2.0 * estimate - high, high: 2.0 * estimate - low }
         } else {
             Interval { low, high }
@@ -131,32 +170,53 @@ impl Bootstrap {
     }
 }
 
+/// How many resamples are added up side by side.
+const LANES: usize = 8;
+
+/// Adds up the values of some resamples. Each total is the sum in the order drawn; the totals are
+/// independent of each other, so that no addition waits for the one before it.
+pub(crate) fn add_up(values: &[f64], indices: &[u32], totals: &mut [f64]) {
+    let n = indices.len() / totals.len();
+    if let Ok(totals) = <&mut [f64; LANES]>::try_from(&mut *totals) {
+        let mut lanes = indices.chunks_exact(n);
+        let lanes: [&[u32]; LANES] = std::array::from_fn(|_| lanes.next().unwrap_or_default());
+        let mut sums = [0.0; LANES];
+        for draw in 0..n {
+            for (sum, lane) in sums.iter_mut().zip(lanes) {
+                *sum += values[lane[draw] as usize];
+            }
+        }
+        *totals = sums;
+    } else {
+        for (total, lane) in totals.iter_mut().zip(indices.chunks_exact(n)) {
+            *total = lane.iter().fold(0.0, |sum, i| sum + values[*i as usize]);
+        }
+    }
+}
+
 fn bca_probabilities(
-    sample: &Sample,
-    statistic: &impl Fn(&Sample) -> f64,
+    estimate: f64,
     distribution: &Sample,
+    jackknife: &[Vec<f64>],
     tail: f64,
 ) -> Option<(f64, f64)> {
-    let estimate = statistic(sample);
-    let below = distribution.values().iter().filter(|v| **v < estimate).count();
-    let equal = distribution.values().iter().filter(|v| **v == estimate).count();
+    let below = distribution.values().partition_point(|v| *v < estimate);
+    let equal = distribution.values().partition_point(|v| *v <= estimate) - below;
     // As SciPy: the mean of the strict and the weak share.
     let share = (below as f64 + equal as f64 / 2.0) / distribution.len() as f64;
     if share <= 0.0 || share >= 1.0 {
         return None;
     }
     let bias = normal_quantile(share);
-    let values = sample.values();
-    let jackknife: Vec<f64> = (0..values.len())
-        .map(|left_out| {
-            let rest = values.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, v)| *v);
-            statistic(&Sample::new(rest).expect("a sample of two or more loses one value"))
-        })
-        .collect();
-    let centre = crate::sample::sum(jackknife.iter().copied()) / jackknife.len() as f64;
-    let square = crate::sample::sum(jackknife.iter().map(|v| (centre - v).powi(2)));
-    let cube = crate::sample::sum(jackknife.iter().map(|v| (centre - v).powi(3)));
-    if square == 0.0 {
+    let (mut cube, mut square) = (0.0, 0.0);
+    for group in jackknife {
+        let n = group.len() as f64;
+        let centre = crate::sample::sum(group.iter().copied()) / n;
+        let scale = (n - 1.0) / n;
+        cube += crate::sample::sum(group.iter().map(|v| (centre - v).powi(3))) * scale.powi(3);
+        square += crate::sample::sum(group.iter().map(|v| (centre - v).powi(2))) * scale.powi(2);
+    }
+    if square == 0.0 || square.is_nan() {
         return None;
     }
     let acceleration = cube / (6.0 * square.powf(1.5));

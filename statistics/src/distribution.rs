@@ -49,3 +49,14 @@ pub(crate) fn ln_choose(n: u64, k: u64) -> f64 {
     use statrs::function::gamma::ln_gamma;
     ln_gamma(n as f64 + 1.0) - ln_gamma(k as f64 + 1.0) - ln_gamma((n - k) as f64 + 1.0)
 }
+
+/// Returns the regularised incomplete beta function I_x(a, b) for positive a and b.
+pub(crate) fn beta_share(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 {
+        0.0
+    } else if x >= 1.0 {
+        1.0
+    } else {
+        statrs::function::beta::beta_reg(a, b, x)
+    }
+}

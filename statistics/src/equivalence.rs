@@ -12,8 +12,8 @@ pub struct Tost {
     pub p_upper: f64,
     /// The larger of the two: equivalence is claimed if it is below alpha.
     pub p: f64,
-    /// The degrees of freedom, n − 1.
-    pub df: usize,
+    /// The degrees of freedom: n − 1 when paired, Welch's when not.
+    pub df: f64,
 }
 
 /// Tests whether the mean difference lies within ±`margin`; `None` for fewer than two
@@ -28,8 +28,26 @@ pub fn tost_paired(differences: &Sample, margin: f64) -> Option<Tost> {
         return None;
     }
     let error = std / (differences.len() as f64).sqrt();
-    let df = differences.len() - 1;
-    let p_lower = student_upper((differences.mean() + margin) / error, df as f64);
-    let p_upper = student_upper((margin - differences.mean()) / error, df as f64);
-    Some(Tost { p_lower, p_upper, p: p_lower.max(p_upper), df })
+    Some(two_sides(differences.mean(), error, (differences.len() - 1) as f64, margin))
+}
+
+/// Tests whether the difference of two independent means, a − b, lies within ±`margin`,
+/// variances not assumed equal; `None` if a group has one value or neither has spread.
+///
+/// # Panics
+/// If the margin is not a positive number.
+pub fn tost_welch(a: &Sample, b: &Sample, margin: f64) -> Option<Tost> {
+    assert!(margin > 0.0 && margin.is_finite(), "a margin is a positive number, got {margin}");
+    let (u, v) = (a.variance()? / a.len() as f64, b.variance()? / b.len() as f64);
+    if u + v == 0.0 {
+        return None;
+    }
+    let df = (u + v).powi(2) / (u * u / (a.len() - 1) as f64 + v * v / (b.len() - 1) as f64);
+    Some(two_sides(a.mean() - b.mean(), (u + v).sqrt(), df, margin))
+}
+
+fn two_sides(mean: f64, error: f64, df: f64, margin: f64) -> Tost {
+    let p_lower = student_upper((mean + margin) / error, df);
+    let p_upper = student_upper((margin - mean) / error, df);
+    Tost { p_lower, p_upper, p: p_lower.max(p_upper), df }
 }

@@ -43,8 +43,16 @@ impl Model {
         }
     }
 
+    /// Returns the value at `x`, in the unit of y; the parameters in the order of their names.
+    ///
+    /// # Panics
+    /// If there are fewer parameters than the model has.
+    pub fn at(self, parameters: &[f64], x: f64) -> f64 {
+        self.value(parameters, x).0
+    }
+
     /// Returns the value at `x` and its derivative by each parameter.
-    fn value(self, p: &[f64], x: f64) -> (f64, Vec<f64>) {
+    pub(crate) fn value(self, p: &[f64], x: f64) -> (f64, Vec<f64>) {
         match self {
             Self::MichaelisMenten => {
                 let share = x / (p[1] + x);
@@ -119,7 +127,7 @@ pub struct Fit {
     pub model: Model,
     /// The parameters, in the order of [`Model::parameters`].
     pub values: Vec<f64>,
-    /// Their standard errors; `None` without degrees of freedom.
+    /// Their standard errors; `None` without degrees of freedom, and for a linearised fit.
     pub errors: Option<Vec<f64>>,
     /// The residual sum of squares.
     pub rss: f64,
@@ -270,7 +278,7 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
 }
 
 /// Returns slope and intercept of the least-squares line.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
+pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
     let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();

@@ -29,6 +29,35 @@ pub(crate) fn below(rng: &mut ChaCha20Rng, n: u32) -> usize {
     }
 }
 
+/// Fills `indices` with the same draws as so many calls of [`below`], many at a time: the words
+/// of the stream come in blocks, and all of them are scaled before any is looked at.
+pub(crate) fn fill_below(rng: &mut ChaCha20Rng, n: u32, indices: &mut [u32], words: &mut Vec<u8>) {
+    words.resize(4 * indices.len(), 0);
+    rng.fill_bytes(words);
+    let threshold = n.wrapping_neg() % n;
+    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let mut rejected = false;
+    for (index, bytes) in indices.iter_mut().zip(words.chunks_exact(4)) {
+        let product = u64::from(word(bytes)) * u64::from(n);
+        rejected |= (product as u32) < threshold;
+        *index = (product >> 32) as u32;
+    }
+    if rejected {
+        // Rare: what follows a rejected word moves up, and the gap at the end is drawn.
+        let mut kept = 0;
+        for bytes in words.chunks_exact(4) {
+            let product = u64::from(word(bytes)) * u64::from(n);
+            if product as u32 >= threshold {
+                indices[kept] = (product >> 32) as u32;
+                kept += 1;
+            }
+        }
+        for index in &mut indices[kept..] {
+            *index = below(rng, n) as u32;
+        }
+    }
+}
+
 /// Runs `work` for each chunk of `total` units and returns the results in order.
 pub(crate) fn chunks<T: Send>(
     total: usize,
@@ -49,6 +78,20 @@ pub(crate) fn chunks<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_draws_at_a_time_are_those_of_one_at_a_time() {
+        // With a bound just above 2³¹ about half of the words are rejected.
+        for bound in [1, 2, 6, 1_000, (1 << 31) + 1, u32::MAX] {
+            let (mut one, mut many, mut words) = (stream(164, 3), stream(164, 3), Vec::new());
+            for size in [1, 3, 64, 1_000, 7] {
+                let mut indices = vec![0; size];
+                fill_below(&mut many, bound, &mut indices, &mut words);
+                let alone: Vec<u32> = (0..size).map(|_| below(&mut one, bound) as u32).collect();
+                assert_eq!(indices, alone, "bound {bound}");
+            }
+        }
+    }
 
     #[test]
     fn indices_are_uniform_enough_and_in_range() {

@@ -37,18 +37,19 @@ impl Sample {
     /// # Errors
     /// If there is no value, or one is NaN or infinite.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Result<Self, SampleError> {
-        let mut sorted: Vec<f64> = values.into_iter().collect();
-        if sorted.is_empty() {
+        let values: Vec<f64> = values.into_iter().collect();
+        if values.is_empty() {
             return Err(SampleError::Empty);
         }
-        if let Some(at) = sorted.iter().position(|v| !v.is_finite()) {
+        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
             return Err(SampleError::NotFinite(at));
         }
-        for value in &mut sorted {
-            // One zero only, or equal samples could differ in a bit.
-            *value += 0.0;
-        }
-        sorted.sort_by(f64::total_cmp);
+        // Sorted as integers that are in the order of the values: several times as fast.
+        // One zero only, or equal samples could differ in a bit.
+        let mut keys: Vec<i64> =
+            values.into_iter().map(|v| flip((v + 0.0).to_bits().cast_signed())).collect();
+        keys.sort_unstable();
+        let sorted = keys.into_iter().map(|k| f64::from_bits(flip(k).cast_unsigned())).collect();
         Ok(Self { sorted })
     }
 
@@ -122,6 +123,12 @@ impl Sample {
     }
 }
 
+/// Turns the bits of a double, as an integer, into an integer that is in its order (that of
+/// [`f64::total_cmp`]), and back.
+fn flip(bits: i64) -> i64 {
+    bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed())
+}
+
 /// Returns the sum with Neumaier's compensation (ZAMM 54, 1974).
 pub(crate) fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut total, mut lost) = (0.0_f64, 0.0_f64);
@@ -173,6 +180,14 @@ mod tests {
 
     fn values() -> impl Strategy<Value = Vec<f64>> {
         prop::collection::vec(-1e6..1e6_f64, 1..60)
+    }
+
+    #[test]
+    fn a_sample_is_sorted_by_size_with_one_zero() {
+        let given = [1e-310, -0.0, f64::MAX, -2.5, 0.0, -1e300, 7.0, -2.5];
+        let sample = Sample::new(given).unwrap();
+        assert_eq!(sample.values(), [-1e300, -2.5, -2.5, 0.0, 0.0, 1e-310, 7.0, f64::MAX]);
+        assert!(sample.values().iter().all(|v| v.to_bits() != (-0.0_f64).to_bits()));
     }
 
     proptest! {

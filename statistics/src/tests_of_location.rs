@@ -60,6 +60,22 @@ pub fn welch_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
     Some(student(t, df))
 }
 
+/// Tests whether two independent groups have the same mean, variances assumed equal (Student
+/// 1908); `None` with fewer than three values in all or without spread.
+pub fn pooled_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
+    let (n, m) = (a.len() as f64, b.len() as f64);
+    let df = n + m - 2.0;
+    if df < 1.0 {
+        return None;
+    }
+    let part = |s: &Sample| s.variance().unwrap_or(0.0) * (s.len() - 1) as f64;
+    let pooled = (part(a) + part(b)) / df;
+    if pooled == 0.0 {
+        return None;
+    }
+    Some(student((a.mean() - b.mean()) / (pooled * (1.0 / n + 1.0 / m)).sqrt(), df))
+}
+
 fn student(t: f64, df: f64) -> StudentTest {
     StudentTest { t, df, p: (2.0 * student_upper(t.abs(), df)).min(1.0) }
 }

@@ -7,11 +7,13 @@ use std::io;
 use std::path::Path;
 
 use artifacts::Digest;
+use pipeline::Media;
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
 use crate::document::Document;
 use crate::provenance::{Holder, Provenance};
+use crate::statement::{Again, Judge, judge_again, statements, values};
 
 /// Something that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +40,12 @@ pub struct Audit {
     pub traced: usize,
     /// How many hold: at their place, equal to what the artifact has, rendered to the same text.
     pub verified: usize,
+    /// How many statements and claims the report has.
+    pub statements: usize,
+    /// How many of them were judged again over their tables and found as they are told.
+    pub hold: usize,
+    /// How many were not judged again: premises, and those over tables the lock does not have.
+    pub not_judged: usize,
     /// How many numbers there are of each source.
     pub sources: BTreeMap<String, usize>,
     /// How many artifacts and records were hashed again.
@@ -59,8 +67,13 @@ impl Audit {
 
 /// Checks a report: its bytes and its trace's against the lock, every number against its
 /// artifact, every artifact and record of the lock against its digest. `format` renders a
-/// value as the report does.
-pub fn audit(document: &Document, provenance: &Provenance<'_>, format: Format<'_>) -> Audit {
+/// value as the report does, `judge` judges the rule of a statement.
+pub fn audit(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    format: Format<'_>,
+    judge: Judge<'_>,
+) -> Audit {
     let mut audit = Audit {
         report: document.path.display().to_string(),
         lock: provenance.file.as_ref().map(|f| f.display().to_string()),
@@ -68,13 +81,14 @@ pub fn audit(document: &Document, provenance: &Provenance<'_>, format: Format<'_
         ..Audit::default()
     };
     seal(document, provenance, &mut audit);
+    let values = judge_all(document, provenance, judge, &mut audit);
     let lines: Vec<&str> = document.markdown.split('\n').collect();
     for number in &document.numbers {
         *audit.sources.entry(number.source.clone()).or_default() += 1;
         if !matches!(number.source.as_str(), "structure" | "literal") {
             audit.traced += 1;
         }
-        match check(provenance, &lines, number, format) {
+        match check(provenance, &lines, number, format, &values) {
             Ok(()) => audit.verified += 1,
             Err(what) => {
                 let (place, text) = (Some(number.place()), Some(number.text.clone()));
@@ -84,6 +98,35 @@ pub fn audit(document: &Document, provenance: &Provenance<'_>, format: Format<'_
     }
     hash_all(document, provenance, &mut audit);
     audit
+}
+
+/// Judges every statement again; returns the values their evaluations found.
+fn judge_all(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    judge: Judge<'_>,
+    audit: &mut Audit,
+) -> BTreeMap<String, String> {
+    let statements = match statements(provenance) {
+        Ok(statements) => statements,
+        Err(error) => {
+            audit.complain(format!("the statements of the report: {}", text(error)));
+            return BTreeMap::new();
+        }
+    };
+    audit.statements = statements.len();
+    for statement in &statements {
+        match judge_again(document, provenance, statement, judge) {
+            Ok(Again::Holds) => audit.hold += 1,
+            Ok(Again::NotJudged) => audit.not_judged += 1,
+            Err(what) => audit.problems.push(Problem {
+                place: Some(statement.name()),
+                text: statement.text.clone(),
+                what,
+            }),
+        }
+    }
+    values(&statements)
 }
 
 fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
@@ -122,6 +165,7 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
         let path = match name.as_str() {
             "report" | "trace" => continue,
             "html" => document.path.with_extension("html"),
+            _ if artifact.media == Media::Parquet => document.path.with_extension(format!("{name}.parquet")),
             other => folder.join(other),
         };
         match fs::read(&path) {
@@ -203,6 +247,14 @@ impl fmt::Display for Audit {
         let numbers = self.numbers;
         let s = if numbers == 1 { "" } else { "s" };
         writeln!(f, "{numbers} number{s}, {} traced, {} verified", self.traced, self.verified)?;
+        if self.statements > 0 {
+            let s = if self.statements == 1 { "" } else { "s" };
+            write!(f, "{} statement{s}, {} hold", self.statements, self.hold)?;
+            match self.not_judged {
+                0 => writeln!(f)?,
+                n => writeln!(f, ", {n} stand on a declared reason or the ledger")?,
+            }
+        }
         let sources: Vec<String> = self.sources.iter().map(|(source, n)| format!("{n} {source}")).collect();
         writeln!(f, "sources: {}", sources.join(", "))?;
         write!(f, "{} artifacts and records hashed", self.artifacts)?;

@@ -1,5 +1,7 @@
 //! One number of a report read again: at its place, from its artifact, rendered as it was.
 
+use std::collections::BTreeMap;
+
 use artifacts::{Digest, Scalar};
 use pipeline::Json;
 
@@ -19,6 +21,7 @@ pub(crate) fn check(
     lines: &[&str],
     number: &Number,
     format: Format<'_>,
+    statements: &BTreeMap<String, String>,
 ) -> Result<(), String> {
     let line = number.line.checked_sub(1).and_then(|i| lines.get(i)).copied().unwrap_or_default();
     if !is_in(line, number) {
@@ -58,9 +61,30 @@ pub(crate) fn check(
             }
             _ => rendered(number, format),
         },
+        "statement" => {
+            let name = number.column.as_deref().unwrap_or_default();
+            match statements.get(name) {
+                Some(value)
+                    if Some(value.as_str()) == number.value.as_deref() || same_number(value, number) =>
+                {
+                    rendered(number, format)
+                }
+                Some(value) => Err(format!(
+                    "the trace has {}, its statement found {value}",
+                    number.value.as_deref().unwrap_or("null")
+                )),
+                None => Err(format!("the report has no statement value `{name}`")),
+            }
+        }
         "spec" | "structure" | "literal" => rendered(number, format),
         other => Err(format!("the trace names an unknown source `{other}`")),
     }
+}
+
+/// Whether a value told as JSON is the number the trace has: `1.0` and `1` are the same.
+fn same_number(value: &str, number: &Number) -> bool {
+    let there = number.value.as_deref().and_then(|v| v.parse::<f64>().ok());
+    there.is_some() && there == value.parse::<f64>().ok()
 }
 
 /// Renders the trace's own value again, where no artifact has it.

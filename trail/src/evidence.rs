@@ -24,6 +24,8 @@ pub struct LoadCell {
     /// The tool that measured, where its result file was imported; `None` for a live run. Then
     /// `started` is when the file was read.
     pub imported: Option<ImportedFrom>,
+    /// Whether its rows were drawn from a declared model of a server.
+    pub simulated: bool,
     /// What the measurement itself doubted.
     pub warnings: Vec<String>,
     /// How many gates it passed.
@@ -131,6 +133,7 @@ pub(crate) fn behind(
             record: holder.as_ref().map(|h| h.digest),
             started: holder.as_ref().map(|h| h.record.started.clone()),
             imported: holder.as_ref().and_then(imported),
+            simulated: holder.as_ref().is_some_and(|h| !h.record.recipe.parameters["simulate"].is_null()),
             warnings: holder.map(|h| h.record.warnings.clone()).unwrap_or_default(),
             gates_passed: 0,
             gates_not_passed: Vec::new(),

@@ -17,6 +17,7 @@ mod provenance;
 mod query;
 mod read;
 mod render;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -29,3 +30,4 @@ pub use explain::{Answer, TablePlace, why};
 pub use lineage::{RawRows, Source, Span, TableRows};
 pub use provenance::{Holder, Provenance, Seal};
 pub use query::{Found, Query, find};
+pub use statement::{Judge, Judged, Read, Statement, TablePart, statements};

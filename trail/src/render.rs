@@ -194,7 +194,10 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
         (Some(record), Some(started)) => {
             let started = started.split('.').next().unwrap_or(started).trim_end_matches('Z');
             match &cell.imported {
-                None => lines.push(format!("measured {started}Z, record {}", record.short())),
+                None => {
+                    let how = if cell.simulated { "simulated" } else { "measured" };
+                    lines.push(format!("{how} {started}Z, record {}", record.short()));
+                }
                 Some(from) => {
                     let (tool, original) = (&from.tool, from.original.short());
                     lines.push(format!("imported {started}Z, record {}", record.short()));

@@ -32,6 +32,7 @@ pub(super) struct Context<'a> {
     pub(super) scratch: Scratch,
     pub(super) build: Build,
     pub(super) environment: Vec<String>,
+    pub(super) claims: BTreeMap<String, Digest>,
 }
 
 /// The attempts at a cell so far.
@@ -289,6 +290,7 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         warnings: Vec::new(),
         build: context.build.clone(),
         environment: context.environment.clone(),
+        claims: context.claims.clone(),
         recipe: task.recipe.clone(),
     }
 }

@@ -130,6 +130,7 @@ pub fn run(
         scratch: Scratch::new(store.root()).map_err(at_root)?,
         build: options.build.clone(),
         environment: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
+        claims: crate::experiment::claims_digests(&experiment.spec),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -18,7 +18,7 @@ use super::suggest::remedy;
 use super::tree::{Node, Value};
 use super::{check_name, parse};
 use crate::experiment::{Axis, Experiment};
-use crate::stage::{Json, Registry, Step};
+use crate::stage::{Json, Library, Registry, Step};
 
 /// What the user asks for beside the file.
 #[derive(Clone, Debug, Default)]
@@ -140,8 +140,14 @@ fn compile(
         drafts: &drafts,
         stages: &stages,
     };
+    let mut spec = spec(&parts);
+    let claims = claims(&library, registry);
+    if !claims.is_empty() {
+        spec["claims"] = Json::Object(claims);
+        spec.sort_all_objects();
+    }
     Some(Experiment {
-        spec: spec(&parts),
+        spec,
         profile: profile.map(str::to_owned),
         file: file.to_owned(),
         seed,
@@ -149,6 +155,14 @@ fn compile(
         stages,
         name,
     })
+}
+
+/// Returns the claims declared, by name: what is said before it is measured, and so a part of
+/// the experiment and not of the stage that judges it.
+fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::Map<String, Json> {
+    let known = registry.collections.iter().any(|(name, _)| *name == "claims");
+    let names = if known { library.names("claims") } else { Vec::new() };
+    names.into_iter().filter_map(|name| Some((name.clone(), library.find("claims", &name)?))).collect()
 }
 
 /// Returns the profile in force with its name.

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::compile::{Options, load_text};
-use super::diagnostics::{Diagnostic, Diagnostics, Place};
+use super::diagnostics::{Diagnostic, Diagnostics, Mistake, Place, Sink};
 use super::library::Files;
-use super::parse::MAX_BYTES;
+use super::parse::{MAX_BYTES, parse};
 use crate::experiment::Experiment;
-use crate::stage::Registry;
+use crate::stage::{Registry, Step};
 
 /// Reads an experiment file and everything it refers to, checks it, and expands it.
 ///
@@ -27,6 +27,17 @@ pub fn load(file: &Path, registry: &Registry, options: &Options) -> Result<Exper
         )),
         Err(message) => Err(wrong(message, "make it a readable UTF-8 file")),
     }
+}
+
+/// Returns the place in an experiment file that a route leads to, as far as the file follows it;
+/// `None` if the file cannot be read any more.
+pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
+    let text = Disk.read(file).ok().flatten()?;
+    let sink = Sink::default();
+    let source = sink.add_source(file, &text);
+    let span = parse(&text, source).ok()?.place(route);
+    sink.add(Mistake::new(span, route, ""));
+    sink.finish().0.pop().map(|d| d.place)
 }
 
 /// The file system.

@@ -52,6 +52,7 @@ mod tree;
 
 pub use compile::{Options, load_text};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
+pub(crate) use disk::place_in;
 pub use disk::{Disk, load};
 pub use grammar::experiment_schema;
 pub use library::{Files, NoFiles};

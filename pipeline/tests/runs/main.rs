@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod dry_run;
 mod faults;
 mod reproduce;
 mod reuse;

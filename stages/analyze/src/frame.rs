@@ -131,7 +131,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    fn get(&self, axis: &str) -> Option<&Scalar> {
+    pub(crate) fn get(&self, axis: &str) -> Option<&Scalar> {
         self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 }
@@ -218,15 +218,30 @@ impl Frame {
     /// Says which cells are missing where the given keys have the given values, showing the
     /// coordinates that are not among them; `Null` if none is.
     pub(crate) fn missing_at(&self, names: &[String], values: &[Scalar]) -> Scalar {
-        let here = |m: &&Missing| {
+        missing_text(self.missing_here(names, values), names)
+    }
+
+    /// Returns the missing cells where the given keys have the given values.
+    pub(crate) fn missing_here<'a>(
+        &'a self,
+        names: &'a [String],
+        values: &'a [Scalar],
+    ) -> impl Iterator<Item = &'a Missing> {
+        self.missing.iter().filter(move |m| {
             let agrees = |(name, value): (&String, &Scalar)| m.get(name).is_none_or(|v| v == value);
             names.iter().zip(values).all(agrees)
-        };
-        missing_text(self.missing.iter().filter(here), names)
+        })
     }
 
     /// Returns the table and its lineage.
+    ///
+    /// # Errors
+    /// If an axis has the name of a column of the operator.
     pub(crate) fn tables(&self, operator: &str, parameters: &str) -> Result<(Table, Table), Failure> {
+        if let Some(twice) = self.keys.iter().find(|k| self.position(k).is_some()) {
+            return Err(Failure::failed(format!("`{twice}` is both an axis and a column of `{operator}`"))
+                .hint("give the axis another name"));
+        }
         let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
         let mut columns = Vec::new();
         for (i, name) in self.keys.iter().enumerate() {
@@ -266,7 +281,8 @@ impl Frame {
     }
 }
 
-fn missing_text<'a>(missing: impl Iterator<Item = &'a Missing>, hidden: &[String]) -> Scalar {
+/// Says which cells are missing, without the coordinates of the hidden axes; `Null` if none.
+pub(crate) fn missing_text<'a>(missing: impl Iterator<Item = &'a Missing>, hidden: &[String]) -> Scalar {
     let text: Vec<String> = missing
         .map(|m| {
             let shown: Vec<String> =

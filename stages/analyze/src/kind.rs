@@ -38,7 +38,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -85,8 +85,8 @@ impl StageKind for Analyze {
         .expect("an object is a schema")
     }
 
-    fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
-        let (tables, problems) = plan(settings);
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let (tables, problems) = plan(settings, library);
         if problems.is_empty() { Ok(json!({ "tables": tables })) } else { Err(problems) }
     }
 
@@ -95,7 +95,7 @@ impl StageKind for Analyze {
     }
 }
 
-fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
+fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
     let Some(declared) = settings.get("tables").and_then(Json::as_object).filter(|t| !t.is_empty()) else {
         let problem = Problem::at(&["tables"], "an analyze stage needs at least one table")
             .hint("for instance `tables: {cells: {operator: cell-summary}}`");
@@ -121,7 +121,7 @@ fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
         let named = named.as_ref().and_then(Json::as_str);
         match (named, named.and_then(operator)) {
             (_, Some(operator)) => {
-                let scope = Scope { earlier: &earlier, broken: &broken, later: &names[i..] };
+                let scope = Scope { earlier: &earlier, broken: &broken, later: &names[i..], library };
                 match operator.plan(&settings, &scope) {
                     Ok(plan) => {
                         earlier.insert(name.clone(), plan.columns);
@@ -199,12 +199,24 @@ pub(crate) fn run(
     seed: u64,
     control: &Control,
 ) -> Result<Done, Failure> {
+    run_holding(parameters, inputs, store, seed, control, intake::HOLD)
+}
+
+/// The same with a bound of its own on the bytes of rows held, which decides nothing but time.
+pub(crate) fn run_holding(
+    parameters: &Json,
+    inputs: &[Input],
+    store: &Store,
+    seed: u64,
+    control: &Control,
+    hold: u64,
+) -> Result<Done, Failure> {
     let planned: Vec<Planned> = parameters
         .get("tables")
         .cloned()
         .and_then(|t| serde_json::from_value(t).ok())
         .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))?;
-    let loads = intake::loads(inputs, store, control)?;
+    let loads = intake::loads(inputs, store, control, hold)?;
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
     let mut done = Done::default();
     for (i, table) in planned.iter().enumerate() {

@@ -12,11 +12,19 @@ mod operator;
 mod operators;
 
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod manual;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
+mod published_studies;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_operators;
+#[cfg(test)]
+mod tests_of_scale;
 
 pub use kind::Analyze;
 pub use operators::{OperatorPage, pages};

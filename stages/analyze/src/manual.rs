@@ -25,6 +25,24 @@ fn flow(value: &Json) -> String {
     }
 }
 
+/// The value in the first row, numbers to six significant digits.
+fn shown(table: &artifacts::Table, column: &str) -> String {
+    match table.value(column, 0).unwrap() {
+        artifacts::Scalar::Null => "null".to_owned(),
+        artifacts::Scalar::Float(v) if v != 0.0 && v.abs() < 1e-4 => format!("{v:.5e}"),
+        artifacts::Scalar::Float(v) => {
+            let before = v.abs().log10().floor().max(0.0) as usize;
+            let text = format!("{v:.*}", 5_usize.saturating_sub(before));
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
+            }
+        }
+        other => other.to_string().replace('|', "\\|"),
+    }
+}
+
 /// One line per parameter of a schema: name, whether required, default, meaning.
 fn parameters(schema: &Json) -> String {
     let required: Vec<&str> =
@@ -51,7 +69,8 @@ fn page() -> String {
          Each table of an `analyze` stage is made by one operator, from the rows of the load cells that\n\
          verification let pass, or from other tables of the same stage. Key columns come first and name a\n\
          row. Undefined is null, never 0. Every column carries its unit and definition in the Parquet file; the\n\
-         lists here are read from tables made by the examples.\n",
+         lists and values here are read from tables made by the examples when the tests run, from a small ladder of made-up\n\
+         cells: two configurations, 1, 2 and 4 clients, three repetitions.\n",
     );
     for page in crate::pages() {
         let (name, example) = settings
@@ -70,8 +89,14 @@ fn page() -> String {
         )
         .unwrap();
         let keys = made.metadata("keys").unwrap();
-        writeln!(text, "Keys in the example: `{}`. Columns:\n", keys.replace(',', "`, `")).unwrap();
-        writeln!(text, "| column | unit | definition |\n|---|---|---|").unwrap();
+        let first: Vec<String> = keys
+            .split(',')
+            .filter(|k| !k.is_empty())
+            .map(|k| format!("`{k}` = {}", shown(&made, k)))
+            .collect();
+        let keyed = if first.is_empty() { "no keys: one row".to_owned() } else { first.join(", ") };
+        writeln!(text, "The example makes {} rows; the first ({keyed}):\n", made.rows()).unwrap();
+        writeln!(text, "| column | unit | first row | definition |\n|---|---|---|---|").unwrap();
         let names = made.names();
         let mut skipped = false;
         for column in names.iter().filter(|n| !keys.split(',').any(|k| k == n.as_str())) {
@@ -81,7 +106,8 @@ fn page() -> String {
                 continue;
             }
             let (unit, meaning) = (made.unit(column).unwrap_or_default(), made.description(column).unwrap());
-            writeln!(text, "| `{column}` | {unit} | {meaning} |").unwrap();
+            let value = shown(&made, column);
+            writeln!(text, "| `{column}` | {unit} | {value} | {} |", meaning.replace('|', "\\|")).unwrap();
         }
         if skipped {
             let ends: Vec<String> = REPEATED.iter().map(|e| format!("`{e}`")).collect();

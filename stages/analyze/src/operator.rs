@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::{Control, Failure, Json, Problem, Step};
+use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use rows::Settings;
 use serde::de::DeserializeOwned;
 
@@ -51,6 +51,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) broken: &'a [String],
     /// The names of the tables after it, and its own.
     pub(crate) later: &'a [String],
+    /// Definitions, of models for instance.
+    pub(crate) library: &'a dyn Library,
 }
 
 impl Scope<'_> {
@@ -130,7 +132,7 @@ pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a st
 
 /// What an operator may see while it makes a table.
 pub(crate) struct Context<'a> {
-    pub(crate) loads: &'a [Load],
+    pub(crate) loads: &'a [Load<'a>],
     pub(crate) tables: &'a BTreeMap<String, Frame>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
@@ -149,7 +151,7 @@ impl Context<'_> {
     ///
     /// # Errors
     /// If there is none of this name, or several and no name.
-    pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load, Failure> {
+    pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
         let load = self.named(name)?;
         if load.cells.is_empty() && load.missing.iter().any(|m| m.why == AGGREGATE) {
             return Err(Failure::failed(format!("no cell of `{}` has request rows: {AGGREGATE}", load.stage))
@@ -158,7 +160,7 @@ impl Context<'_> {
         Ok(load)
     }
 
-    fn named(&self, name: Option<&str>) -> Result<&Load, Failure> {
+    fn named(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
         let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::operator::Context;
-use crate::operators::ALL;
+use crate::operators::{ALL, decision};
 
 /// Reads a published table: key columns as they are, every other as numbers.
-fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
+pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     let place = |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{name}"));
@@ -40,7 +40,7 @@ fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
     frame.settle().unwrap()
 }
 
-fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
+pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
     let operator = ALL.iter().find(|o| o.name() == operator).unwrap();
     let tables = BTreeMap::from([("t".to_owned(), frame)]);
     let context = Context { loads: &[], tables: &tables, seed: 164, control: &Control::quiet() };
@@ -52,13 +52,13 @@ fn at<'a>(frame: &'a Frame, key: &[&str]) -> &'a [Scalar] {
     &found.unwrap_or_else(|| panic!("no row {key:?}")).values
 }
 
-fn column(frame: &Frame, key: &[&str], name: &str) -> Scalar {
+pub(crate) fn column(frame: &Frame, key: &[&str], name: &str) -> Scalar {
     let place = frame.specs.iter().position(|s| s.name == name).unwrap();
     at(frame, key)[place].clone()
 }
 
 /// Two engines in the columns of one table, as rows.
-fn two_engines(text: &str) -> Frame {
+pub(crate) fn two_engines(text: &str) -> Frame {
     let mut long = "model,engine,tok_s\n".to_owned();
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
@@ -69,7 +69,7 @@ fn two_engines(text: &str) -> Frame {
 
 #[test]
 fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
-    let text = include_str!("../../../statistics/oracles/published/h002_decode_sweep.csv");
+    let text = include_str!("../oracles/h002_decode_sweep.csv");
     let sweep = table(text, &["model", "max_tokens", "engine"], &["tok_s"]);
     let parameters = json!({
         "from": "t", "pair": {"axis": "engine", "a": "vllm", "b": "sglang"}, "ladder": "max_tokens",
@@ -90,10 +90,9 @@ fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
 
 #[test]
 fn the_printed_percentages_of_the_winners_reproduce_at_integer_rounding() {
-    for text in [
-        include_str!("../../../statistics/oracles/published/h002_throughput.csv"),
-        include_str!("../../../statistics/oracles/published/h002_structured.csv"),
-    ] {
+    for text in
+        [include_str!("../oracles/h002_throughput.csv"), include_str!("../oracles/h002_structured.csv")]
+    {
         let parameters = json!({
             "from": "t", "pair": {"axis": "engine", "a": "vllm", "b": "sglang"}, "columns": ["tok_s"],
         });
@@ -112,7 +111,7 @@ fn the_printed_percentages_of_the_winners_reproduce_at_integer_rounding() {
 
 #[test]
 fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
-    let text = include_str!("../../../statistics/oracles/published/h002_throughput.csv");
+    let text = include_str!("../oracles/h002_throughput.csv");
     let count = |tie: f64| {
         let parameters = json!({
             "from": "t", "among": "engine", "column": "tok_s", "better": "higher", "tie-within": tie,
@@ -130,8 +129,8 @@ fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
 
 #[test]
 fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_off_tenfold() {
-    let speedups = include_str!("../../../statistics/oracles/published/v1_cross_model_speedup_n16.csv");
-    let efficiencies = include_str!("../../../statistics/oracles/published/v1_appendix_i_efficiency_n16.csv");
+    let speedups = include_str!("../oracles/v1_cross_model_speedup_n16.csv");
+    let efficiencies = include_str!("../oracles/v1_appendix_i_efficiency_n16.csv");
     let printed = table(efficiencies, &["model", "phase", "workload"], &["mean_parallel_efficiency"]);
     // The published speedup is a mean over phases: average the printed efficiencies alike.
     let parameters = json!({
@@ -159,7 +158,7 @@ fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_o
 
 #[test]
 fn the_published_saturation_fit_comes_out_of_the_operator_with_its_single_degree_of_freedom() {
-    let text = include_str!("../../../statistics/oracles/published/sgl004_throughput.csv");
+    let text = include_str!("../oracles/sgl004_throughput.csv");
     let points = table(text, &["concurrency"], &["aggregate_tok_s"]);
     let parameters = json!({
         "from": "t", "ladder": "concurrency", "column": "aggregate_tok_s", "model": "michaelis-menten",
@@ -175,17 +174,26 @@ fn the_published_saturation_fit_comes_out_of_the_operator_with_its_single_degree
 
 #[test]
 fn the_published_decisions_follow_from_holm_and_the_interval() {
-    let text = include_str!("../../../statistics/oracles/published/v3_head_to_head.csv");
+    let text = include_str!("../oracles/v3_head_to_head.csv");
     let table = table(text, &["workload"], &["ci95_lo", "ci95_hi", "wilcoxon_p_raw", "wilcoxon_p_holm"]);
     let number = |row: &Row, i: usize| row.values[i].as_f64().unwrap();
     let raw: Vec<f64> = table.rows.iter().map(|r| number(r, 2)).collect();
-    let mut directional = Vec::new();
-    for (row, p) in table.rows.iter().zip(statistics::holm(&raw)) {
+    // The adjustment and the rule are those of the comparison operators.
+    let tests: Vec<(usize, Option<f64>)> = raw.iter().map(|p| (0, Some(*p))).collect();
+    let adjusted = decision::adjust(&tests, decision::Family::Table, &[], &["workload".to_owned()]);
+    assert_eq!(adjusted[0].family.as_deref(), Some("all columns by workload (5 tests)"));
+    let (mut directional, mut rest) = (Vec::new(), Vec::new());
+    for (row, adjusted) in table.rows.iter().zip(adjusted) {
+        let p = adjusted.holm.unwrap();
         assert!((p - number(row, 3)).abs() <= 5.0 * 0.5e-6);
         let interval = statistics::Interval { low: number(row, 0), high: number(row, 1) };
-        if p < 0.05 && interval.excludes(0.0) {
-            directional.push(row.key[0].to_string());
+        let value = |name: &str| (name == "holm_p").then_some(p);
+        let label = row.key[0].to_string();
+        match decision::Rule::usual(0.05).verdict(&value, Some(interval), false) {
+            "directional" => directional.push(label),
+            other => rest.push(format!("{label}: {other}")),
         }
     }
+    assert_eq!(rest, ["balanced_2k: no-evidence"]);
     assert_eq!(directional, ["long_decode", "long_prefill_8k", "repeated_prefix", "short_decode"]);
 }

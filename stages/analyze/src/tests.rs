@@ -20,7 +20,7 @@ impl pipeline::Library for NoLibrary {
     }
 }
 
-fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
+pub(crate) fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
     pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), &NoLibrary)
 }
 
@@ -52,13 +52,61 @@ fn at(configuration: &str, concurrency: i64, rep: i64) -> Vec<(&'static str, Sca
     ]
 }
 
-fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> InputCell {
+pub(crate) fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> InputCell {
     let chunks: Vec<_> = rows.iter().flat_map(synthetic::even_chunks).collect();
     let tables = [
         ("requests", synthetic::requests_table(rows).unwrap()),
         ("chunks", synthetic::chunks_table(&chunks).unwrap()),
+        ("gpu_telemetry", gpu_telemetry()),
+        ("host_telemetry", host_telemetry()),
+        ("process_telemetry", process_telemetry()),
     ];
     synthetic::cell(store, at, Json::Null, &tables).unwrap()
+}
+
+/// A sample a second from 0 s to 5 s: GPU 0 draws 100 W and 10 W more each second, GPU 1 50 W.
+fn gpu_telemetry() -> Table {
+    let rows: Vec<(i64, i64)> = (0..=5).flat_map(|s| [(s, 0), (s, 1)]).collect();
+    let power = |(s, gpu): &(i64, i64)| Some(if *gpu == 0 { 100.0 + 10.0 * *s as f64 } else { 50.0 });
+    let share = |_: &(i64, i64)| Some(0.5);
+    let columns = vec![
+        Column::int("at_ns", rows.iter().map(|(s, _)| Some(s * 1_000_000_000))),
+        Column::int("gpu", rows.iter().map(|(_, gpu)| Some(*gpu))),
+        Column::float("power_w", rows.iter().map(power)),
+        Column::float("sm_utilisation", rows.iter().map(share)),
+        Column::float("memory_utilisation", rows.iter().map(share)),
+        Column::float("sm_clock_mhz", rows.iter().map(share)),
+        Column::float("temperature_c", rows.iter().map(|_| None)),
+        Column::int("memory_used_bytes", rows.iter().map(|_| Some(7))),
+    ];
+    Table::with_metadata(columns, &[("interval_ms", "1000")]).unwrap()
+}
+
+fn host_telemetry() -> Table {
+    let float = |name: &str, of: fn(i64) -> Option<f64>| Column::float(name, (0..=5).map(of));
+    let columns = vec![
+        Column::int("at_ns", (0..=5).map(|s| Some(s * 1_000_000_000))),
+        float("cpu_busy", |s| (s > 0).then(|| 0.1 * s as f64)),
+        float("cpu_steal", |_| Some(0.0)),
+        float("load_1", |_| Some(1.0)),
+        Column::int("memory_used_bytes", (0..=5).map(|s| Some(100 + s))),
+        float("frequency_mhz", |_| None),
+        float("temperature_c", |_| None),
+    ];
+    Table::new(columns).unwrap()
+}
+
+/// Two processes of the server and ourselves.
+fn process_telemetry() -> Table {
+    let rows: Vec<(i64, &str, f64)> =
+        (0..=5).flat_map(|s| [(s, "server", 1.0), (s, "server", 0.5), (s, "client", 0.25)]).collect();
+    let columns = vec![
+        Column::int("at_ns", rows.iter().map(|(s, _, _)| Some(s * 1_000_000_000))),
+        Column::text("role", rows.iter().map(|(_, role, _)| Some(*role))),
+        Column::float("cpu", rows.iter().map(|(_, _, cpu)| Some(*cpu))),
+        Column::int("memory_bytes", rows.iter().map(|_| Some(10))),
+    ];
+    Table::new(columns).unwrap()
 }
 
 /// The window in ms: `serial` gains nothing from clients; `batched` has efficiency 1, 0.8, 0.6
@@ -86,7 +134,7 @@ fn ladder(store: &Store) -> Vec<InputCell> {
 }
 
 /// A verification that covers `ladder` and bars the given cells.
-fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
+pub(crate) fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
     let text = |name: &str, of: &dyn Fn(&(&str, &str)) -> String| {
         Column::text(name, barred.iter().map(|b| Some(of(b))))
     };
@@ -110,7 +158,7 @@ fn tables_of(settings: &Json) -> Json {
 }
 
 pub(crate) fn everything() -> Json {
-    json!({
+    let mut all = json!({
         "requests": {"operator": "requests"},
         "cells": {"operator": "cell-summary"},
         "means": {"operator": "aggregate", "from": "cells", "over": ["rep"],
@@ -135,6 +183,8 @@ pub(crate) fn everything() -> Json {
         "slo": {"operator": "goodput", "objectives": [
             {"name": "quick", "all": [{"metric": "ttft_ms", "at-most": 1}, {"metric": "e2e_latency_ms", "at-most": 2000}]},
         ]},
+        "joules": {"operator": "energy", "gpus": [0]},
+        "beside": {"operator": "telemetry-summary"},
         "law": {"operator": "fit", "from": "means", "ladder": "concurrency",
                 "column": "output_throughput_mean", "model": "amdahl"},
         "slowest": {"operator": "sql", "keys": ["configuration", "concurrency"],
@@ -143,7 +193,9 @@ pub(crate) fn everything() -> Json {
                     "units": {"e2e_latency_ms_worst": "ms", "ttft_ms_p90": "ms"},
                     "descriptions": {"e2e_latency_ms_worst": "longest request of all repetitions",
                                      "ttft_ms_p90": "90th percentile over the requests of all repetitions"}},
-    })
+    });
+    all.as_object_mut().unwrap().extend(crate::examples::more());
+    all
 }
 
 pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
@@ -180,6 +232,74 @@ fn row(table: &Table, key: &[(&str, &str)]) -> usize {
 fn close(a: Option<f64>, b: f64) {
     let a = a.expect("a value");
     assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{a} is not {b}");
+}
+
+#[test]
+fn energy_is_the_integral_by_hand() {
+    let (_folder, store) = store();
+    let settings = json!({"one": {"operator": "energy", "gpus": [0]}, "all": {"operator": "energy"},
+                          "none": {"operator": "energy", "gpus": [7]}});
+    let done = analyze(&store, &inputs(&store), &settings).unwrap();
+    let at = [("configuration", "serial"), ("concurrency", "1"), ("rep", "1")];
+    let number = |name: &str, column: &str| {
+        let table = table(&done, name);
+        table.float(column).unwrap()[row(&table, &at)]
+    };
+    // Window 0 to 4.04 s; power 100 W + 10 W/s: 404 + 5 · 4.04² = 485.608 J.
+    close(number("one", "energy"), 404.0 + 5.0 * 4.04 * 4.04);
+    close(number("one", "tokens_per_joule"), 40.0 / (404.0 + 5.0 * 4.04 * 4.04));
+    close(number("all", "energy"), 404.0 + 5.0 * 4.04 * 4.04 + 50.0 * 4.04);
+    assert_eq!((number("one", "n_samples"), number("all", "n_samples")), (Some(5.0), Some(10.0)));
+    assert_eq!((number("one", "interval_ms"), number("one", "gpus")), (Some(1000.0), Some(1.0)));
+    assert_eq!(number("none", "energy"), None);
+    let none = table(&done, "none");
+    assert_eq!(none.text("why").unwrap()[0], Some("GPU 7: no power was read"));
+}
+
+#[test]
+fn a_cell_without_gpu_telemetry_has_no_energy_and_says_why() {
+    let (_folder, store) = store();
+    let rows = requests(4_000);
+    let tables = [("requests", synthetic::requests_table(&rows).unwrap())];
+    let cell = synthetic::cell(&store, &at("serial", 1, 1), Json::Null, &tables).unwrap();
+    let inputs = [synthetic::input("ladder", "load", vec![cell]), verification(&store, &[])];
+    let settings = json!({"joules": {"operator": "energy"}, "beside": {"operator": "telemetry-summary"}});
+    let done = analyze(&store, &inputs, &settings).unwrap();
+    let joules = table(&done, "joules");
+    assert_eq!(
+        (joules.float("energy").unwrap()[0], joules.float("tokens_per_joule").unwrap()[0]),
+        (None, None)
+    );
+    assert_eq!(joules.text("why").unwrap()[0], Some("no GPU was sampled"));
+    let beside = table(&done, "beside");
+    assert_eq!(
+        (beside.int("host_samples").unwrap()[0], beside.float("cpu_busy_mean").unwrap()[0]),
+        (Some(0), None)
+    );
+}
+
+#[test]
+fn telemetry_is_summarised_as_by_hand() {
+    let (_folder, store) = store();
+    let done =
+        analyze(&store, &inputs(&store), &json!({"beside": {"operator": "telemetry-summary"}})).unwrap();
+    let beside = table(&done, "beside");
+    let at = row(&beside, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    let number = |column: &str| beside.float(column).unwrap()[at];
+    // Within 0 to 4.04 s: samples at 0, 1, 2, 3 and 4 s; the first has no share of processor time.
+    assert_eq!(
+        (number("host_samples"), number("process_samples"), number("gpu_samples")),
+        (Some(5.0), Some(5.0), Some(10.0))
+    );
+    close(number("cpu_busy_mean"), 0.25);
+    close(number("cpu_busy_max"), 0.4);
+    close(number("memory_used_bytes_mean"), 102.0);
+    close(number("server_cpu_mean"), 1.5);
+    close(number("server_memory_bytes_max"), 20.0);
+    close(number("client_cpu_mean"), 0.25);
+    close(number("gpu_power_w_mean"), (120.0 + 50.0) / 2.0);
+    close(number("gpu_power_w_max"), 140.0);
+    assert_eq!((number("temperature_c_mean"), number("frequency_mhz_max")), (None, None));
 }
 
 #[test]
@@ -419,6 +539,9 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
                 "value",
                 "std_error",
                 "rss",
+                "equivalence_margin",
+                "left",
+                "right",
             ];
             assert!(
                 !number || table.unit(&column).is_some() || unitless.contains(&column.as_str()),
@@ -480,9 +603,10 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
         [
             "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
              underscores",
-            "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, aggregate, \
-             parallel-efficiency, latency-multipliers, breakdown, paired-deltas, paired-comparison, wins, crossover, \
-             goodput, fit, sql",
+            "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, distribution, \
+             steady-state, censored, goodput, aggregate, margins, censored-cells, parallel-efficiency, \
+             per-client-efficiency, latency-multipliers, mfu, breakdown, monotonicity, crossover, fit, paired-deltas, \
+             paired-comparison, unpaired-comparison, changes, wins, ranking, correlation, identity, energy, telemetry-summary, sql",
             "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
             "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",

@@ -1,23 +1,27 @@
 //! The load stage kind: settings to canonical parameters, one cell to tables.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pipeline::stage::{
-    CellStatus, Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
 
 use crate::api::Api;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
+use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::import;
-use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
-use crate::run::{Ending, LoadResult, LoadSpec, Target, run_load};
+use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::{Settings, WorkloadChoice};
-use crate::tables::tables;
+use crate::sheet::TableFile;
+use crate::simulate;
+use crate::tally::Tally;
+use crate::telemetry::EventPattern;
 use crate::trace::read_trace;
-use crate::workload::{Source, Workload};
+use crate::workload::{Tokenizer, Workload, pin};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +33,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -58,14 +62,29 @@ impl StageKind for Load {
             problems.push(Problem::at(&["arrival", "trace", "file"], message));
             None
         });
-        if settings.requests_per_client.is_none() {
-            settings.requests = settings.requests.or(recorded);
-        }
-        let each = settings.requests_per_client.take();
-        count_requests(arrival, &mut settings.requests, each, &mut problems);
+        // Of a workload that is wrong itself nothing more is said.
+        let talks = workload.as_ref().is_ok_and(|workload| workload.sessions.is_some());
+        let in_sessions = workload.as_ref().map_or(true, |workload| workload.sessions.is_some());
+        let arrival = arrival.clone();
+        count_requests(&arrival, &mut settings, recorded, in_sessions, &mut problems);
         match workload {
-            Ok(workload) => settings.workload = Some(WorkloadChoice::Inline(Box::new(workload))),
+            Ok(workload) => {
+                problems.extend(no_tokens_there(&workload, settings.api));
+                settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
+            }
             Err(more) => problems.extend(more),
+        }
+        if let Some((key, message)) = settings.telemetry.problem() {
+            problems.push(Problem::at(&["telemetry", key], message));
+        }
+        if let Some(simulation) = &mut settings.simulate {
+            problems.extend(simulate::find_server(simulation, library));
+            if talks {
+                problems.push(
+                    Problem::at(&["simulate"], "a simulated server carries no conversation")
+                        .hint("take a workload without `sessions`, or measure a server"),
+                );
+            }
         }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
@@ -81,10 +100,28 @@ impl StageKind for Load {
             return import::run(import, job);
         }
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
-        let target = target(job, &settings)?;
-        let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
-        let result = run_load(&spec, &target, job.control).map_err(|e| Failure::failed(e.to_string()))?;
-        finish(&spec, &target, result)
+        if let Some(simulation) = settings.simulate.clone() {
+            return simulate::run(job, settings, &simulation, origin);
+        }
+        let (target, beside) = target(job, &settings)?;
+        let spec =
+            LoadSpec::for_target(settings, origin, &target).map_err(|e| Failure::failed(e.to_string()))?;
+        let folder = job.scratch.join("load");
+        std::fs::create_dir_all(&folder)
+            .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+        let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
+            .map_err(|e| Failure::failed(e.to_string()))?;
+        finish(&spec, &target, files)
+    }
+
+    /// Makes up a few rows with a simulated server; what is to be imported is there to be read.
+    fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+        let settings: Settings = serde_json::from_value(job.parameters.clone())
+            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        match &settings.import {
+            Some(import) => import::run(import, job),
+            None => simulate::rehearse(settings, job, slowdown),
+        }
     }
 }
 
@@ -93,20 +130,34 @@ fn missing(key: &str) -> Problem {
     Problem::at(&[], format!("missing key `{key}`")).hint(format!("add `{key}:`"))
 }
 
-/// Sets `requests` from whichever of the two counts is given.
+/// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
+/// arrivals holds.
 fn count_requests(
     arrival: &Arrival,
-    requests: &mut Option<u64>,
-    each: Option<u64>,
+    settings: &mut Settings,
+    recorded: Option<u64>,
+    in_sessions: bool,
     problems: &mut Vec<Problem>,
 ) {
-    match (*requests, each) {
-        (Some(0), None) | (None, Some(0)) => {
-            problems.push(Problem::at(&["requests"], "at least one request must be measured"));
+    let each = settings.requests_per_client.take();
+    let counts =
+        [("requests", settings.requests), ("requests-per-client", each), ("sessions", settings.sessions)];
+    let given: Vec<(&str, u64)> = counts.into_iter().filter_map(|(key, n)| Some((key, n?))).collect();
+    // What an arrival process has room for are arrivals: of sessions, if there are any.
+    let room = recorded.or_else(|| arrival.room());
+    match (given.as_slice(), room) {
+        ([], Some(room)) if in_sessions => settings.sessions = Some(room),
+        ([], Some(room)) => settings.requests = Some(room),
+        ([], None) => problems
+            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
+        ([(key, 0)], _) => {
+            let what = if *key == "sessions" { "session" } else { "request" };
+            problems.push(Problem::at(&[key], format!("at least one {what} must be measured")));
         }
-        (Some(_), None) => {}
-        (None, Some(each)) => match arrival.clients() {
-            Some(clients) => *requests = Some(each.saturating_mul(u64::from(clients))),
+        ([("sessions", _)], _) if !in_sessions => problems
+            .push(Problem::at(&["sessions"], "the workload has no sessions").hint("say `requests` instead")),
+        ([("requests-per-client", each)], _) => match arrival.clients() {
+            Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
                     &["requests-per-client"],
@@ -115,17 +166,26 @@ fn count_requests(
                 .hint("say `requests` instead"),
             ),
         },
-        (None, None) if arrival.room().is_some() => *requests = arrival.room(),
-        (None, None) => problems
-            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
-        (Some(_), Some(_)) => problems.push(
-            Problem::at(&["requests-per-client"], "`requests` and `requests-per-client` both count requests")
+        ([_], _) => {}
+        ([(first, _), (second, _), ..], _) => problems.push(
+            Problem::at(&[second], format!("`{first}` and `{second}` both count requests"))
                 .hint("keep one of the two"),
         ),
     }
-    if requests.is_some_and(|n| n > u64::from(u32::MAX)) {
-        problems.push(Problem::at(&["requests"], "more than 4,294,967,295 requests in one cell"));
+    for (key, count) in [("requests", settings.requests), ("sessions", settings.sessions)] {
+        if count.is_some_and(|n| n > u64::from(u32::MAX)) {
+            problems.push(Problem::at(&[key], format!("more than 4,294,967,295 {key} in one cell")));
+        }
     }
+}
+
+/// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
+fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
+    let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;
+    matches!(workload.tokenizer, Some(Tokenizer::Server(_))).then(|| {
+        Problem::at(&["workload"], format!("a server that speaks {} does not count tokens", api.word()))
+            .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
+    })
 }
 
 fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workload, Vec<Problem>> {
@@ -158,32 +218,22 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         })
         .collect();
     workload.description = None;
-    if let Err(e) = pin_packs(&mut workload.prompts) {
+    if let Err(e) = pin(&mut workload) {
         problems.push(Problem::at(&["workload"], e));
     }
-    if problems.is_empty() { Ok(workload) } else { Err(problems) }
-}
-
-/// Puts the digest of each pack's file beside its name: the content decides, not the name.
-fn pin_packs(source: &mut Source) -> Result<(), String> {
-    match source {
-        Source::Pack(pack) => {
-            if let Some(file) = &pack.file {
-                let found = pack_digest(file).map_err(|e| e.to_string())?;
-                if pack.digest.as_ref().is_some_and(|digest| *digest != found) {
-                    return Err(format!("prompt pack {file} has the digest {found}, not the one declared"));
-                }
-                pack.digest = Some(found);
-            }
-            Ok(())
-        }
-        Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
-        Source::Trace(trace) => {
-            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
-            Ok(())
-        }
-        Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    if let WorkloadChoice::Name(name) = choice {
+        let content = serde_json::to_value(&workload).expect("a workload always serializes");
+        if let Some(other) = library.claim("workloads", name, &content) {
+            let message =
+                format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+            let hint = "use one name for both, or change what one of them asks for".to_owned();
+            return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
+        }
+    }
+    Ok(workload)
 }
 
 /// Puts the digest of a trace beside its name; returns how many requests it holds.
@@ -194,8 +244,8 @@ fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
     Ok(Some(rows.len() as u64))
 }
 
-/// Returns where the running server is reached.
-fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
+/// Returns where the running server is reached, and what can be sampled beside the load.
+fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failure> {
     let api = settings.api;
     let api_key = match &settings.api_key_env {
         Some(variable) => Some(
@@ -229,61 +279,76 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<Target, Failure> {
         Api::OpenaiChat => live["endpoints"]["chat"].as_str(),
         _ => None,
     };
-    Ok(Target {
+    let log_events = match live.get("log_events").filter(|events| !events.is_null()) {
+        Some(events) => serde_json::from_value::<BTreeMap<String, EventPattern>>(events.clone())
+            .map_err(|e| Failure::failed(format!("the server's log patterns cannot be read: {e}")))?,
+        None => BTreeMap::new(),
+    };
+    let endpoint = |name: &str| live["endpoints"][name].as_str().map(str::to_owned);
+    let beside = Beside {
+        server_pid: live["pid"].as_i64(),
+        slots: endpoint("slots"),
+        server_info: endpoint("server-info"),
+        log_events: log_events.into_iter().collect(),
+        ..Beside::new(settings.telemetry.clone())
+    };
+    let target = Target {
         base_url,
         path: path.map(str::to_owned),
         model: text("model").unwrap_or_default(),
         api,
         headers: Vec::new(),
         api_key,
-        metrics: live["endpoints"]["metrics"].as_str().map(str::to_owned),
+        metrics: endpoint("metrics"),
         log: text("log_path").map(PathBuf::from),
-    })
+    };
+    Ok((target, beside))
 }
 
 /// Turns a run into outputs, or into a failure with the same outputs as evidence.
-fn finish(spec: &LoadSpec, target: &Target, result: LoadResult) -> Result<Done, Failure> {
-    let outputs = outputs(spec, &result)?;
-    let failure = match &result.ending {
+fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Failure> {
+    let failure = match &files.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
-        Ending::Hung => Some(Failure::new(
-            CellStatus::Hung,
-            format!("no byte on any stream for {} while requests were in flight", spec.heartbeat),
-        )),
+        // A failure keeps no warnings, and what the watchdog saw is evidence.
+        Ending::Hung => {
+            let silence =
+                format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+            let all = [&[silence], files.warnings.as_slice()].concat();
+            Some(Failure::new(CellStatus::Hung, all.join("; ")))
+        }
         Ending::Gone => {
             Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
         }
-        Ending::Complete => nothing_answered(&result),
+        Ending::Complete => nothing_answered(&files.tally),
     };
+    let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
+    if let Some(log) = files.engine_log {
+        outputs.push(Output::text("engine_log", Media::Text, log));
+    }
     if let Some(mut failure) = failure {
         failure.evidence = outputs;
         return Err(failure);
     }
-    Ok(Done { outputs, warnings: result.warnings, ..Done::default() })
+    Ok(Done { outputs, warnings: files.warnings, observations: files.observations, lease: None })
+}
+
+fn output(table: TableFile) -> Output {
+    let (name, rows) = (table.name.to_owned(), Some(table.rows));
+    Output { name, media: Media::Parquet, content: Content::File(table.path), rows }
 }
 
 /// Failed requests are data for `verify` to judge; a cell without any answer is not.
-fn nothing_answered(result: &LoadResult) -> Option<Failure> {
-    let statuses = result.statuses();
-    if statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+fn nothing_answered(tally: &Tally) -> Option<Failure> {
+    if tally.statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
         return None;
     }
-    let counts: Vec<String> = statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
-    let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+    let counts: Vec<String> =
+        tally.statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
+    let first = tally.first_error.as_deref().unwrap_or_default();
     Some(Failure::failed(format!(
         "no request was answered ({}); the first error: {first}",
         counts.join(", ")
     )))
-}
-
-fn outputs(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<Output>, Failure> {
-    let tables = tables(spec, result).map_err(|e| Failure::failed(e.to_string()))?;
-    let outputs = tables.iter().map(|(name, table)| Output::table(*name, table));
-    let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-    if let Some(log) = &result.engine_log {
-        outputs.push(Output::text("engine_log", Media::Text, log.clone()));
-    }
-    Ok(outputs)
 }
 
 #[cfg(test)]
@@ -297,7 +362,12 @@ mod tests {
         fn find(&self, collection: &str, name: &str) -> Option<Json> {
             let short =
                 json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
-            (collection == "workloads" && name == "short").then_some(short)
+            let pair = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+            match (collection, name) {
+                ("workloads", "short") => Some(short),
+                ("simulated-servers", "pair") => Some(pair),
+                _ => None,
+            }
         }
 
         fn names(&self, _: &str) -> Vec<String> {
@@ -353,5 +423,33 @@ mod tests {
                 "no workload is named `shrt`",
             ]
         );
+    }
+
+    #[test]
+    fn a_simulated_server_by_name_and_written_out_have_the_same_parameters() {
+        let server = json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+        let named = settings(&json!({"simulate": {"server": "pair"}}));
+        let written = settings(&json!({"simulate": {"server": server}}));
+        let by_name = Load.canonical(&named, &Shelf).unwrap();
+        assert_eq!(by_name, Load.canonical(&written, &Shelf).unwrap());
+        assert!(by_name["simulate"]["server"].get("description").is_none());
+        assert_eq!(Load.canonical(&by_name, &Shelf).unwrap(), by_name);
+    }
+
+    #[test]
+    fn mistakes_in_a_simulated_server_have_their_places() {
+        let unknown = settings(&json!({"simulate": {"server": "piar"}}));
+        let problems = Load.canonical(&unknown, &Shelf).unwrap_err();
+        assert_eq!(problems[0].message, "no simulated server is named `piar`");
+        let wrong = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
+        let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
+        let problems = Load.canonical(&written, &Shelf).unwrap_err();
+        let found: Vec<_> = problems.iter().map(|p| (p.route.len(), p.message.as_str())).collect();
+        let expected = [
+            (2, "slowdown must be above 0, got 0"),
+            (3, "tokens-per-word must be above 0, got -1"),
+            (4, "a decode step must take time"),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -4,28 +4,43 @@
 //! (`settings`, `workload`, `prompts`, `arrival`, `api`). The measuring thread sends and stamps
 //! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
 //! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
-//! stage kind. [`mod@reference`] is a server of known timing and known faults to test against.
+//! stage kind. In place of a server, rows can be drawn from a declared model of one (`simulate`).
+//! [`mod@reference`] is a server of known timing and known faults to test against.
 
 mod api;
 mod api_key;
 mod arrival;
+pub mod calibrate;
+mod client_health;
+mod drive;
+mod files;
 mod get;
 mod import;
 mod interpret;
 mod kind;
 mod measure;
 mod models;
+mod ordered;
+mod plan;
 mod prompts;
 mod random;
 pub mod reference;
 mod rows;
 mod run;
+mod sample;
 mod scrape;
 mod settings;
+mod sheet;
+mod simulate;
 mod span;
 mod sse;
+mod structured;
+mod summarizer;
 mod summary;
 mod tables;
+mod talks;
+mod tally;
+mod telemetry;
 mod trace;
 mod wire;
 mod workload;
@@ -33,29 +48,47 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use calibrate::Calibrate;
+pub use client_health::{ClientHealth, ClientVerdict};
+pub use files::{Beside, LoadFiles, run_load_into};
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
-pub use prompts::{Prompt, PromptError, PromptSet};
+pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
-pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
+pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
+pub use sheet::TableFile;
+pub use simulate::{
+    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
+    SimulationChoice,
+};
 pub use span::Span;
+pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
 pub use tables::tables;
+pub use tally::Tally;
+pub use telemetry::{
+    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry,
+    events_table, gpu_table, host_table, process_table, server_info_table, slots_table,
+};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
+    Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
+    ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn, ThinkRange, Tokenizer,
+    TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words, Workload,
 };
 
-/// Returns the workload definitions shipped with the binary.
+/// Returns the definitions of workloads and simulated servers shipped with the binary.
 pub fn shipped() -> Vec<pipeline::stage::Shipped> {
-    workload::shipped()
+    let mut shipped = workload::shipped();
+    shipped.extend(simulate::shipped());
+    shipped
 }
 
 /// Returns the schema of one definition of each collection this kind reads.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
-    vec![("workloads", schemars::schema_for!(Workload))]
+    vec![("workloads", schemars::schema_for!(Workload)), simulate::schema()]
 }

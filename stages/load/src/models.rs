@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::api_key::ApiKey;
+use crate::drive::resolve;
 use crate::get::{GetError, get};
-use crate::run::resolve;
 use crate::wire::Address;
 
 /// The models of a server cannot be told.

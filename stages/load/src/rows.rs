@@ -1,9 +1,10 @@
 //! The rows of a cell and the tables made of them.
 
 use artifacts::{Column, Table, TableError};
+use serde::{Deserialize, Serialize};
 
 /// Whether a request is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Sent before measuring; a row, but in no aggregate.
     Warmup,
@@ -22,7 +23,7 @@ impl Phase {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RequestStatus {
     /// Answered completely.
     Ok,
@@ -65,7 +66,7 @@ impl RequestStatus {
 }
 
 /// Where a count of output tokens comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenSource {
     /// The answer's `usage`.
     Usage,
@@ -90,7 +91,7 @@ impl TokenSource {
 }
 
 /// One attempt of one request. Times are nanoseconds since the cell's start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the columns are described once, in `requests_table`")]
 pub struct RequestRow {
     pub request_id: i64,
@@ -107,11 +108,14 @@ pub struct RequestRow {
     pub sent_ns: Option<i64>,
     pub headers_ns: Option<i64>,
     pub first_token_ns: Option<i64>,
+    pub first_reasoning_ns: Option<i64>,
+    pub first_answer_ns: Option<i64>,
     pub last_token_ns: Option<i64>,
     pub done_ns: i64,
     pub prompt_tokens: Option<i64>,
     pub cached_prompt_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
+    pub reasoning_tokens: Option<i64>,
     pub tokens_source: Option<TokenSource>,
     pub tokens_agree: Option<bool>,
     pub requested_output_tokens: i64,
@@ -134,7 +138,7 @@ pub struct RequestRow {
 }
 
 /// One event that carries text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the columns are described once, in `chunks_table`")]
 pub struct ChunkRow {
     pub request_id: i64,
@@ -181,17 +185,26 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
         }),
         int("client_id", None, "the client of a closed loop; null for open arrivals", &|r| r.client_id),
         int("session_id", None, "the session of a multi-turn workload; null otherwise", &|r| r.session_id),
-        int("turn", None, "the turn within its session; null without sessions", &|r| r.turn),
+        int("turn", None, "the turn within its session, from 1; null without sessions", &|r| r.turn),
         int("prompt_index", None, "the prompt's place among those of its phase", &|r| Some(r.prompt_index)),
         text("prompt_digest", "BLAKE3 of the prompt's text", &|r| Some(r.prompt_digest.clone())),
-        int("scheduled_ns", ns, "when it was to be sent; in a closed loop, when its client was free", &|r| {
-            Some(r.scheduled_ns)
-        }),
+        int(
+            "scheduled_ns",
+            ns,
+            "when it was to be sent: drawn, or its client free, or the turn before answered and thought over",
+            &|r| Some(r.scheduled_ns),
+        ),
         int("connect_ns", ns, "how long its connection took; null on an open connection", &|r| r.connect_ns),
         int("sent_ns", ns, "when its first byte was written; null if none was", &|r| r.sent_ns),
         int("headers_ns", ns, "when the answer's head was complete; null if it never was", &|r| r.headers_ns),
         int("first_token_ns", ns, "first event with text; null if none came, or not streamed", &|r| {
             r.first_token_ns
+        }),
+        int("first_reasoning_ns", ns, "first event with text of the reasoning; null if none came", &|r| {
+            r.first_reasoning_ns
+        }),
+        int("first_answer_ns", ns, "first event with text of the answer itself; null if none came", &|r| {
+            r.first_answer_ns
         }),
         int("last_token_ns", ns, "last event with text, or the whole answer; null if no text came", &|r| {
             r.last_token_ns
@@ -209,6 +222,9 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
             "tokens generated, from `tokens_source`; never the requested length",
             &|r| r.output_tokens,
         ),
+        int("reasoning_tokens", tok, "of these, reasoning, as the server says; null if untold", &|r| {
+            r.reasoning_tokens
+        }),
         text("tokens_source", "`usage`, `timings`, `tokenizer` or `chunks`, in this order of trust", &|r| {
             r.tokens_source.map(|s| s.word().to_owned())
         }),
@@ -268,4 +284,56 @@ pub fn chunks_table(rows: &[ChunkRow]) -> Result<Table, TableError> {
         int("tokens", "tokens in it; null if unknown", &|r| r.tokens).unit("tok"),
         int("read", "which socket read of the answer completed it, from 0", &|r| Some(r.read)),
     ])
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    /// Returns a measured request that was answered, by its id.
+    pub(crate) fn row(id: i64) -> RequestRow {
+        RequestRow {
+            first_reasoning_ns: None,
+            first_answer_ns: None,
+            reasoning_tokens: None,
+            request_id: id,
+            attempt: 1,
+            superseded: false,
+            phase: Phase::Measured,
+            client_id: None,
+            session_id: None,
+            turn: None,
+            prompt_index: id,
+            prompt_digest: String::new(),
+            scheduled_ns: 0,
+            connect_ns: None,
+            sent_ns: Some(0),
+            headers_ns: Some(1),
+            first_token_ns: Some(1),
+            last_token_ns: Some(2),
+            done_ns: 2,
+            prompt_tokens: Some(10),
+            cached_prompt_tokens: None,
+            output_tokens: Some(3),
+            tokens_source: None,
+            tokens_agree: None,
+            requested_output_tokens: 3,
+            chunks: Some(3),
+            first_chunk_tokens: Some(1),
+            finish_reason: None,
+            status: RequestStatus::Ok,
+            http_status: Some(200),
+            retry_after_s: None,
+            error: None,
+            schema_valid: None,
+            send_lag_ns: Some(0),
+            in_flight_at_send: Some(0),
+            reads: 1,
+            received_bytes: 1,
+            output_characters: None,
+            output_digest: None,
+            server_prompt_ms: None,
+            server_predicted_ms: None,
+        }
+    }
 }

@@ -2,28 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use pipeline::stage::{CellStatus, Control};
 
 use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
-use crate::interpret::interpret;
-use crate::measure::{Attempt, Limits, Measured, Plan, Planned, Shared, Stop, measure};
-use crate::prompts::{PromptError, PromptSet};
+use crate::client_health::ClientHealth;
+use crate::drive::{Company, Driven, Start, drive, resolve};
+use crate::get::Endpoint;
+use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
-use crate::scrape::{MetricRow, Scraper};
+use crate::rows::{ChunkRow, RequestRow, RequestStatus};
+use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
-use crate::wire::{self, Address};
-use crate::workload::{OutputMode, Workload};
+use crate::tally::Tally;
+use crate::wire::Address;
+use crate::workload::{Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -97,9 +96,30 @@ pub struct LoadResult {
     pub warnings: Vec<String>,
 }
 
+/// Where the rows of a cell come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowSource {
+    /// A server that was loaded.
+    Measured,
+    /// A declared model of a server.
+    Simulated,
+}
+
+impl RowSource {
+    /// Returns the word used in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
 /// Facts of a run as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFacts {
+    /// Where the rows come from.
+    pub source: RowSource,
     /// Measured requests planned.
     pub expected_requests: u64,
     /// Warm-up requests planned.
@@ -124,6 +144,10 @@ pub struct CellFacts {
     pub client_cpu_ns: Option<i64>,
     /// Connections opened.
     pub connections: u64,
+    /// The cell's start on the kernel's monotonic clock, ns since boot.
+    pub started_monotonic_ns: i64,
+    /// How the client fared; `None` where no client ran.
+    pub health: Option<ClientHealth>,
 }
 
 /// The run could not begin.
@@ -138,220 +162,62 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Sends the load to a server and returns every row. Blocks until the end; asks `control`
-/// twenty times a second whether to go on, and tells it how many requests are done.
+/// Sends the load to a server and returns every row, in memory: for runs that are small. Blocks
+/// until the end; asks `control` twenty times a second whether to go on, and tells it how many
+/// requests are done. Of what runs beside the load only the server's metrics are sampled.
 ///
 /// # Errors
 /// If the URL is none, its host has no address, or a thread cannot be made. What the server
 /// does wrong is never an error but rows.
 pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<LoadResult, LoadError> {
-    let address = Address::parse(&target.base_url).map_err(LoadError)?;
-    let addresses = resolve(&address)?;
-    let prompts: Vec<&crate::prompts::Prompt> =
-        spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
-    let plan = Arc::new(plan(spec, target, &address, addresses.clone(), &prompts)?);
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
-    let shared = Arc::new(Shared::start());
-    let started = SystemTime::now();
-    let scraper =
-        target.metrics.clone().map(|path| Scraper { address, addresses, path, epoch: shared.epoch });
-    let mut warnings = Vec::new();
-    let mut server_metrics = Vec::new();
-    let scraped = match &scraper {
-        Some(scraper) => match scraper.scrape() {
-            Ok(rows) => {
-                server_metrics.extend(rows);
-                true
-            }
-            Err(error) => {
-                warnings.push(format!("no server metrics: {error}"));
-                false
-            }
-        },
-        None => false,
-    };
-
-    let (sender, receiver) = channel();
-    let (stop_scraping, scraping_stops) = channel();
-    let (mut requests, mut chunks) = (Vec::with_capacity(prompts.len()), Vec::new());
-    let mut ending = Ending::Complete;
-    let heartbeat = spec.heartbeat.nanoseconds();
-    let total = spec.prompts.measured.len() as u64;
-    let mut done = 0;
-    let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
-    let mut take_apart = |mut attempt: Attempt| {
-        if let Some(key) = &target.api_key {
-            key.mask_bytes(&mut attempt.bytes);
+    let (mut requests, mut chunks) = (Vec::new(), Vec::new());
+    let metrics = Arc::new(Mutex::new(Vec::new()));
+    let company = |start: &Start| {
+        let endpoint = target.metrics.as_ref().map(|path| endpoint(start, target, path));
+        let kept = || Kept::Rows(metrics.clone());
+        let companions = endpoint.map(|endpoint| Box::new(Metrics { endpoint, kept: kept() }) as Box<_>);
+        Company {
+            companions: companions.into_iter().collect(),
+            absent: Vec::new(),
+            interval: INTERVAL,
+            hung_below: None,
         }
-        let (row, more) = interpret(&attempt, prompts[attempt.request], target.api, spec.delivery);
+    };
+    let driven = drive(spec, target, control, company, &mut |row, more| {
         requests.push(row);
         chunks.extend(more);
-    };
-
-    let measured = std::thread::scope(|scope| {
-        let (watched, planned) = (shared.clone(), plan.clone());
-        let measuring = std::thread::Builder::new()
-            .name("measure".to_owned())
-            .spawn_scoped(scope, move || measure(watched, planned, sender))
-            .map_err(|e| LoadError(format!("no thread to measure on: {e}")))?;
-        let scraping = scraper
-            .as_ref()
-            .filter(|_| scraped)
-            .map(|scraper| scope.spawn(move || scraper.watch(&scraping_stops)));
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(50)) {
-                Ok(attempt) => {
-                    if prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
-                        done += 1;
-                        control.progress(done, Some(total), "requests");
-                    }
-                    waiting_bytes += attempt.bytes.capacity();
-                    waiting.push(attempt);
-                    if waiting_bytes > WAITING_BYTES {
-                        waiting_bytes = 0;
-                        waiting.drain(..).for_each(&mut take_apart);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if shared.stopped().is_some() {
-                continue;
-            }
-            if let Err(failure) = control.check() {
-                ending = Ending::Stopped(failure.status, failure.reason);
-                shared.stop(Stop::Cancelled);
-            } else if heartbeat > 0
-                && shared.in_flight.load(Ordering::Relaxed) > 0
-                && shared.epoch.now().saturating_sub(shared.last_sign.load(Ordering::Relaxed)) > heartbeat
-            {
-                shared.stop(Stop::Hung);
-            }
-        }
-        let _scraper_may_be_gone = stop_scraping.send(());
-        match scraping.map(std::thread::ScopedJoinHandle::join) {
-            Some(Ok((rows, problem))) => {
-                server_metrics.extend(rows);
-                warnings.extend(problem.map(|p| format!("a scrape of the server's metrics failed: {p}")));
-            }
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => {}
-        }
-        match measuring.join() {
-            Ok(Ok(measured)) => Ok(measured),
-            Ok(Err(e)) => Err(LoadError(format!("the measuring thread cannot run: {e}"))),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        Ok(())
     })?;
-    match shared.stopped() {
-        Some(Stop::Hung) => ending = Ending::Hung,
-        Some(Stop::Gone) => ending = Ending::Gone,
-        Some(Stop::Cancelled) | None => {}
-    }
-    waiting.into_iter().for_each(&mut take_apart);
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
-    let cell = facts(spec, target, &requests, measured, started, shared.connections.load(Ordering::Relaxed));
-    let engine_log = target.log.as_deref().and_then(|path| read_from(path, log_from).ok());
-    let wants_exact = prompts.iter().any(|p| p.output_mode == OutputMode::Exact);
-    if wants_exact && !target.api.can_be_exact() {
-        warnings.push(format!(
-            "{} cannot ignore the end of sequence: exact output lengths are caps here",
-            target.api.word()
-        ));
-    }
-    let mut result = LoadResult { ending, requests, chunks, server_metrics, engine_log, cell, warnings };
-    if let Some(key) = &target.api_key {
-        result.mask(key);
-    }
-    Ok(result)
-}
-
-pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
-    let found = (address.host.as_str(), address.port)
-        .to_socket_addrs()
-        .map_err(|e| LoadError(format!("{address}: {e}")))?
-        .collect::<Vec<_>>();
-    if found.is_empty() { Err(LoadError(format!("{address} has no address"))) } else { Ok(found) }
-}
-
-/// Answers wait to be taken apart until the run is over, so as not to take processor time from
-/// the client and a server on the same machine; above so many bytes they are taken apart at once.
-const WAITING_BYTES: usize = 64 * 1024 * 1024;
-
-/// Connections opened ahead at most.
-const CONNECT_AHEAD: usize = 4096;
-
-fn plan(
-    spec: &LoadSpec,
-    target: &Target,
-    address: &Address,
-    addresses: Vec<SocketAddr>,
-    prompts: &[&crate::prompts::Prompt],
-) -> Result<Plan, LoadError> {
-    let measured = spec.prompts.measured.len();
-    let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets = spec
-        .arrival
-        .offsets(measured, &spec.origin.stream("load arrivals v1", &content))
-        .map_err(LoadError)?;
-    let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
-    let headers: Vec<_> =
-        target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
-    let requests = prompts
-        .iter()
-        .map(|prompt| {
-            let body = target.api.body(&target.model, &spec.workload, prompt, spec.delivery);
-            let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-            Planned { bytes: wire::post(address, path, &headers, &body) }
-        })
-        .collect();
-    if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
-        return Err(LoadError(format!("header {name}: a header holds no line breaks")));
-    }
-    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.peak_rate()) {
-        (Arrival::Burst, _, _) => measured,
-        (_, Some(clients), _) => clients as usize,
-        (_, _, Some(rate)) => rate.ceil() as usize,
-        // The most that arrive within one second.
-        (Arrival::Trace(_), _, _) => most_within_a_second(offsets.as_deref().unwrap_or_default()),
-        _ => 1,
-    };
-    Ok(Plan {
-        addresses,
+    let cell = facts(spec, target, &Tally::of(&requests, &chunks), &driven);
+    let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
+    let server_metrics = std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(LoadResult {
+        ending: driven.ending,
         requests,
-        warmup: spec.prompts.warmup.len(),
-        clients: spec.arrival.clients(),
-        think_ns: spec.arrival.think_time().nanoseconds(),
-        offsets,
-        connect_ahead: wanted.min(measured.max(1)).min(CONNECT_AHEAD),
-        limits: Limits {
-            connect: spec.timeouts.connect.duration(),
-            first_token: spec.timeouts.first_token.duration(),
-            inter_token: spec.timeouts.inter_token.duration(),
-            total: spec.timeouts.total.duration(),
-        },
+        chunks,
+        server_metrics,
+        engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
+        cell,
+        warnings: driven.warnings.into_iter().map(mask).collect(),
     })
 }
 
-fn most_within_a_second(offsets: &[u64]) -> usize {
-    let until = |i: usize| offsets.partition_point(|at| *at <= offsets[i].saturating_add(1_000_000_000));
-    (0..offsets.len()).map(|i| until(i) - i).max().unwrap_or(1)
+pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Endpoint {
+    Endpoint {
+        address: start.address.clone(),
+        addresses: start.addresses.clone(),
+        path: path.to_owned(),
+        api_key: target.api_key.clone(),
+    }
 }
 
-fn facts(
-    spec: &LoadSpec,
-    target: &Target,
-    requests: &[RequestRow],
-    measured: Measured,
-    started: SystemTime,
-    connections: u64,
-) -> CellFacts {
-    let sent = requests.iter().filter(|r| r.phase == Phase::Measured);
-    let from = sent.clone().filter_map(|r| r.sent_ns).min();
-    let to = sent.map(|r| r.done_ns).max();
-    let unix = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
+    let unix = driven.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     CellFacts {
+        source: RowSource::Measured,
         expected_requests: spec.prompts.measured.len() as u64,
         warmup_requests: spec.prompts.warmup.len() as u64,
         arrival: spec.arrival.word(),
@@ -360,10 +226,12 @@ fn facts(
         api: target.api.word(),
         streamed: spec.delivery == Delivery::Streamed,
         started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
-        measured_from_ns: i64::try_from(measured.measured_from_ns).ok(),
-        window: from.zip(to),
-        client_cpu_ns: i64::try_from(measured.cpu_ns).ok(),
-        connections,
+        measured_from_ns: i64::try_from(driven.measured.measured_from_ns).ok(),
+        window: tally.window(),
+        client_cpu_ns: i64::try_from(driven.measured.health.cpu_ns).ok(),
+        connections: driven.connections,
+        started_monotonic_ns: driven.started_monotonic_ns,
+        health: Some(ClientHealth::of(&driven.measured.health, tally)),
     }
 }
 
@@ -373,15 +241,46 @@ impl LoadSpec {
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
+        Self::counted(settings, origin, None)
+    }
+
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    ///
+    /// # Errors
+    /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
+    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+        let tokenizer = match &settings.workload {
+            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
+            Some(WorkloadChoice::Name(_)) | None => None,
+        };
+        let Some(Tokenizer::Server(declared)) = tokenizer else {
+            return Self::counted(settings, origin, None);
+        };
+        let address = Address::parse(&target.base_url).map_err(PromptError)?;
+        let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
+        let expected = declared.server.fingerprint.as_deref();
+        let server =
+            ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
+        Self::counted(settings, origin, Some(&server))
+    }
+
+    fn counted(
+        settings: Settings,
+        origin: Origin,
+        server: Option<&dyn Counter>,
+    ) -> Result<Self, PromptError> {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
         else {
             return Err(PromptError(
                 "workload or arrival is missing, or the workload still a name".to_owned(),
             ));
         };
-        let measured = settings.requests.unwrap_or_default() as usize;
+        let amount = match settings.sessions {
+            Some(sessions) => Amount::Sessions(sessions as usize),
+            None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
+        };
         Ok(Self {
-            prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
+            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,
@@ -393,37 +292,20 @@ impl LoadSpec {
 }
 
 impl LoadResult {
-    /// Takes the key out of every text that came from the server.
-    fn mask(&mut self, key: &ApiKey) {
-        let mask = |text: &mut String| *text = key.mask(text);
-        for row in &mut self.requests {
-            row.error.iter_mut().chain(&mut row.finish_reason).for_each(mask);
-        }
-        for row in &mut self.server_metrics {
-            mask(&mut row.name);
-            mask(&mut row.labels);
-        }
-        self.engine_log.iter_mut().chain(&mut self.warnings).for_each(mask);
-    }
-
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
-        let mut counts = BTreeMap::new();
-        for row in self.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded) {
-            *counts.entry(row.status).or_default() += 1;
-        }
-        counts
+        Tally::of(&self.requests, &self.chunks).statuses
     }
 }
 
-fn file_length(path: &Path) -> u64 {
+pub(crate) fn file_length(path: &Path) -> u64 {
     std::fs::metadata(path).map(|m| m.len()).unwrap_or_default()
 }
 
 /// The longest slice of a log kept.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
 
-fn read_from(path: &Path, from: u64) -> std::io::Result<String> {
+pub(crate) fn read_from(path: &Path, from: u64) -> std::io::Result<String> {
     let mut file = std::fs::File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();

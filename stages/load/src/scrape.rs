@@ -1,19 +1,19 @@
 //! The server's own metrics beside the load: Prometheus text on the cell's clock.
 //!
-//! Scraped before the first measured request, once a second while the cell runs, and after
+//! Scraped before the first request, at the telemetry's interval while the cell runs, and after
 //! the last; on a thread of its own, with blocking sockets.
 
-use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use artifacts::{Column, Table, TableError};
 
-use crate::get::get;
-use crate::measure::Epoch;
-use crate::wire::Address;
+use crate::get::Endpoint;
+use crate::sheet::Sheet;
+use crate::telemetry::{Companion, Left};
 
-/// The sampling interval.
+/// The sampling interval where none is declared.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// One sample of one series.
@@ -29,43 +29,57 @@ pub struct MetricRow {
     pub value: f64,
 }
 
-/// Where to scrape.
-#[derive(Clone, Debug)]
-pub(crate) struct Scraper {
-    pub(crate) address: Address,
-    pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) path: String,
-    pub(crate) epoch: Epoch,
+/// Where samples go.
+pub(crate) enum Kept {
+    /// Into memory, for runs that are small.
+    Rows(Arc<Mutex<Vec<MetricRow>>>),
+    /// Into a file.
+    Sheet(Box<Sheet<MetricRow>>),
 }
 
-impl Scraper {
-    /// Takes one scrape.
+/// The server's metrics as a companion.
+pub(crate) struct Metrics {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) kept: Kept,
+}
+
+impl Metrics {
+    /// Begins `server_metrics` in a folder.
     ///
     /// # Errors
-    /// If the server does not answer with Prometheus text; one sentence.
-    pub(crate) fn scrape(&self) -> Result<Vec<MetricRow>, String> {
-        let at_ns = i64::try_from(self.epoch.now()).unwrap_or(i64::MAX);
-        let (status, body) = get(&self.address, &self.addresses, &self.path, "text/plain", None)
-            .map_err(|e| format!("scraping {}: {e}", self.path))?;
-        if status != 200 {
-            return Err(format!("scraping {}: HTTP {status}", self.path));
-        }
-        Ok(parse(&String::from_utf8_lossy(&body), at_ns))
+    /// If its file cannot be made.
+    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
+        let notes = [("interval_ms", interval_ms)];
+        let sheet = Sheet::create(folder, "server_metrics", metric_columns, &notes)?;
+        Ok(Self { endpoint, kept: Kept::Sheet(Box::new(sheet)) })
+    }
+}
+
+impl Companion for Metrics {
+    fn name(&self) -> &'static str {
+        "server_metrics"
     }
 
-    /// Scrapes once a second until told to stop, then once more; returns all samples and the
-    /// first thing that went wrong.
-    pub(crate) fn watch(&self, stop: &Receiver<()>) -> (Vec<MetricRow>, Option<String>) {
-        let (mut rows, mut problem) = (Vec::new(), None);
-        loop {
-            let last = matches!(stop.recv_timeout(INTERVAL), Ok(()) | Err(RecvTimeoutError::Disconnected));
-            match self.scrape() {
-                Ok(more) => rows.extend(more),
-                Err(error) => problem = problem.or(Some(error)),
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        let text = self.endpoint.text("text/plain")?;
+        let text = match &self.endpoint.api_key {
+            Some(key) => key.mask(&text),
+            None => text,
+        };
+        let rows = parse(&text, at_ns);
+        match &mut self.kept {
+            Kept::Rows(all) => all.lock().unwrap_or_else(PoisonError::into_inner).extend(rows),
+            Kept::Sheet(sheet) => {
+                rows.into_iter().try_for_each(|row| sheet.push(row)).map_err(|e| e.to_string())?;
             }
-            if last {
-                return (rows, problem);
-            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        match self.kept {
+            Kept::Rows(_) => Left::default(),
+            Kept::Sheet(sheet) => Left::of(*sheet),
         }
     }
 }
@@ -79,12 +93,11 @@ fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
             continue;
         }
         let (name, labels, rest) = match line.find('{') {
-            Some(open) => {
-                // A brace may stand inside a label's quotes: the last one closes.
-                let Some(close) = line.rfind('}').filter(|close| *close > open) else { continue };
+            Some(open) if !line[..open].contains(char::is_whitespace) => {
+                let Some(close) = closing(&line[open + 1..]).map(|at| open + 1 + at) else { continue };
                 (&line[..open], &line[open + 1..close], &line[close + 1..])
             }
-            None => match line.split_once(char::is_whitespace) {
+            _ => match line.split_once(char::is_whitespace) {
                 Some((name, rest)) => (name, "", rest),
                 None => continue,
             },
@@ -97,25 +110,44 @@ fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
     rows
 }
 
+/// Returns where the brace that closes a list of labels stands: one may stand inside a label's
+/// quotes, and another list may follow the value (an exemplar).
+fn closing(text: &str) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            '}' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Makes the table `server_metrics`: one row per sample, in the order taken.
 ///
 /// # Errors
 /// Never for rows made here.
 pub fn metrics_table(rows: &[MetricRow]) -> Result<Table, TableError> {
+    let table = metric_columns(rows)?;
     let interval = INTERVAL.as_millis().to_string();
-    Table::with_metadata(
-        vec![
-            Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
-                .unit("ns")
-                .describe("when the scrape was asked for, since the cell's start"),
-            Column::text("name", rows.iter().map(|r| Some(r.name.clone()))).describe("the metric's name"),
-            Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
-                .describe("its labels as the server writes them; empty if none"),
-            Column::float("value", rows.iter().map(|r| Some(r.value)))
-                .describe("its value, in the unit the metric's name says"),
-        ],
-        &[("interval_ms", &interval)],
-    )
+    let columns = table.names().iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
+    Table::with_metadata(columns, &[("interval_ms", &interval)])
+}
+
+fn metric_columns(rows: &[MetricRow]) -> Result<Table, TableError> {
+    Table::new(vec![
+        Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
+            .unit("ns")
+            .describe("when the scrape was asked for, since the cell's start"),
+        Column::text("name", rows.iter().map(|r| Some(r.name.clone()))).describe("the metric's name"),
+        Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
+            .describe("its labels as the server writes them; empty if none"),
+        Column::float("value", rows.iter().map(|r| Some(r.value)))
+            .describe("its value, in the unit the metric's name says"),
+    ])
 }
 
 #[cfg(test)]
@@ -129,5 +161,27 @@ mod tests {
         let row =
             |labels: &str, value| MetricRow { at_ns: 7, name: "a".into(), labels: labels.into(), value };
         assert_eq!(rows, [row("", 1.0), row("x=\"}{\",y=\"2\"", 2500.0)]);
+    }
+
+    #[test]
+    fn histograms_with_labels_and_exemplars_survive() {
+        let text = "# TYPE vllm:e2e_seconds histogram\n\
+            vllm:e2e_seconds_bucket{le=\"0.5\",model_name=\"m \\\" }\"} 3.0\n\
+            vllm:e2e_seconds_bucket{le=\"+Inf\",model_name=\"m\"} 5 # {trace_id=\"x\"} 0.7 1700000000\n\
+            vllm:e2e_seconds_sum{model_name=\"m\"} 2.25\nsglang:token_usage 0.01 # {a=\"b\"} 1\n\
+            tgi_queue_size{ } 2\nunclosed{le=\"1 3\n";
+        let rows = parse(text, 0);
+        let seen: Vec<(&str, &str, f64)> =
+            rows.iter().map(|r| (r.name.as_str(), r.labels.as_str(), r.value)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("vllm:e2e_seconds_bucket", "le=\"0.5\",model_name=\"m \\\" }\"", 3.0),
+                ("vllm:e2e_seconds_bucket", "le=\"+Inf\",model_name=\"m\"", 5.0),
+                ("vllm:e2e_seconds_sum", "model_name=\"m\"", 2.25),
+                ("sglang:token_usage", "", 0.01),
+                ("tgi_queue_size", " ", 2.0),
+            ]
+        );
     }
 }

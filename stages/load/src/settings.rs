@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::import::Import;
+use crate::simulate::Simulation;
 use crate::span::Span;
+use crate::telemetry::Telemetry;
 use crate::workload::Workload;
 
 /// The settings of a load stage. `workload` and `arrival` are required unless something stands
@@ -40,6 +42,11 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests_per_client: Option<u64>,
+    /// How many whole sessions are measured, where the workload has sessions; instead of
+    /// `requests`, which cuts the last session short where it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub sessions: Option<u64>,
     /// How many requests are sent and answered before measuring begins, in a closed loop.
     #[serde(default)]
     pub warmup: u64,
@@ -61,6 +68,12 @@ pub struct Settings {
     /// `0 s` turns the watchdog off.
     #[serde(default = "heartbeat")]
     pub heartbeat: Span,
+    /// What is sampled beside the load, and how often.
+    #[serde(default)]
+    pub telemetry: Telemetry,
+    /// Draw the rows from a declared model of a server instead of sending requests to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<Simulation>,
 }
 
 fn heartbeat() -> Span {

@@ -21,6 +21,11 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 impl Span {
+    /// Makes a span of whole microseconds.
+    pub const fn microseconds(count: u64) -> Self {
+        Self(Duration::from_micros(count))
+    }
+
     /// Makes a span of whole milliseconds.
     pub const fn milliseconds(count: u64) -> Self {
         Self(Duration::from_millis(count))

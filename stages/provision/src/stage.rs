@@ -157,6 +157,21 @@ impl StageKind for Provision {
             warnings,
         })
     }
+
+    /// Describes what would be prepared. Where no engine can run on this machine, the first one:
+    /// a study may be looked at where it cannot be measured.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let parameters = Parameters::read(job.parameters)?;
+        let machine = Machine::here();
+        let first = parameters.engines.first().ok_or_else(|| Failure::failed("there is no engine"))?;
+        let choice = parameters.choose(machine).unwrap_or(Choice { engine: first, passed_over: Vec::new() });
+        let mut facets = machine.facets(&parameters.flags());
+        facets.insert("engine".to_owned(), json!(choice.engine.name));
+        let environment = describe(&choice, &parameters.model, &facets);
+        let host = json!({"facets": facets});
+        let outputs = vec![Output::json("environment", &environment), Output::json("host", &host)];
+        Ok(Done { outputs, ..Done::default() })
+    }
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
@@ -245,7 +260,7 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
             json!({"engine": name, "reasons": missing.iter().map(|u| &u.reason).collect::<Vec<_>>()})
         })
         .collect();
-    json!({
+    let mut described = json!({
         "engine": {
             "name": choice.engine.name,
             "title": engine.title,
@@ -271,7 +286,13 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
             "licence": model.definition.licence,
         },
         "facets": facets,
-    })
+    });
+    if let Some(shape) = &model.definition.shape {
+        // Absent rather than null: models without it keep their descriptor.
+        described["model"]["shape"] =
+            json!({"layers": shape.layers, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim});
+    }
+    described
 }
 
 fn package(package: &engines::Package) -> Json {

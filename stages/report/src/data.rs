@@ -21,6 +21,9 @@ pub struct Data {
     tables: Mutex<BTreeMap<Digest, Arc<Table>>>,
     documents: Mutex<BTreeMap<Digest, Arc<Json>>>,
     wanted: Mutex<BTreeSet<Digest>>,
+    /// The name of the report's stage: what the tables it derives itself are outputs of.
+    own_stage: String,
+    derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
 }
 
 /// An output of one cell.
@@ -77,6 +80,37 @@ impl Data {
         Self { stages: inputs.to_vec(), study: study.cloned(), ..Self::default() }
     }
 
+    /// Says which stage this is, so that the tables it derives can be traced to its outputs.
+    #[must_use]
+    pub fn of_stage(mut self, stage: &str) -> Self {
+        stage.clone_into(&mut self.own_stage);
+        self
+    }
+
+    /// Adds a table that the report derives itself and has as an output of its own.
+    ///
+    /// # Errors
+    /// If the table cannot be written as Parquet.
+    pub(crate) fn derive(&self, name: &str, table: Table) -> Result<(), String> {
+        let digest = Digest::of(&table.to_parquet().map_err(|e| e.to_string())?);
+        lock(&self.derived).insert(name.to_owned(), (digest, Arc::new(table)));
+        Ok(())
+    }
+
+    /// Returns the tables derived so far, by name.
+    pub(crate) fn derived(&self) -> Vec<(String, Arc<Table>)> {
+        lock(&self.derived).iter().map(|(name, (_, table))| (name.clone(), table.clone())).collect()
+    }
+
+    /// Returns a document by its digest alone, for instance a record.
+    pub(crate) fn by_digest(&self, digest: &Digest) -> Result<Arc<Json>, Miss> {
+        if let Some(document) = lock(&self.documents).get(digest) {
+            return Ok(document.clone());
+        }
+        lock(&self.wanted).insert(*digest);
+        Err(Miss::Unread)
+    }
+
     /// Returns the study.
     ///
     /// # Errors
@@ -90,6 +124,18 @@ impl Data {
         let Some((stage, output)) = name.split_once('.') else { return false };
         let cells = self.stages.iter().filter(|s| s.stage == stage).flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
+    }
+
+    /// Returns the names of the tables a needed stage has, without those of its lineage.
+    pub(crate) fn tables_of(&self, stage: &str) -> Vec<String> {
+        let cells = self.stages.iter().filter(|s| s.stage == stage).flat_map(|s| &s.cells);
+        let mut names = BTreeSet::new();
+        for (name, artifact) in cells.flat_map(|c| &c.outputs) {
+            if artifact.media == Media::Parquet && !name.ends_with(".lineage") {
+                names.insert(format!("{stage}.{name}"));
+            }
+        }
+        names.into_iter().collect()
     }
 
     /// Returns the needed stages.
@@ -128,40 +174,27 @@ impl Data {
     /// # Errors
     /// If there is no such stage, output or column, or the table is not read yet.
     pub(crate) fn view(&self, name: &str, condition: &Where) -> Result<View, Miss> {
-        let (source, stage, output, parts) = match ledger::table(name, self.study.as_ref())? {
-            Some(part) => (Source::Ledger, "", name, vec![part]),
-            None => {
+        let mut own = lock(&self.derived).get(name).cloned();
+        if own.is_none()
+            && let Some(table) = crate::derived::table(name, self)?
+        {
+            self.derive(name, table)?;
+            own = lock(&self.derived).get(name).cloned();
+        }
+        let (source, stage, output, parts) = match (ledger::table(name, self.study.as_ref())?, own) {
+            (Some(part), _) => (Source::Ledger, "", name, vec![part]),
+            (None, Some((digest, content))) => {
+                let part = Part { coordinates: Coordinates::default(), digest, content };
+                (Source::Table, self.own_stage.as_str(), name, vec![part])
+            }
+            (None, None) => {
                 let (stage, output) = split(name)?;
                 let parts = self.parts(stage, output, Media::Parquet, &lock(&self.tables))?;
                 (Source::Table, stage, output, parts)
             }
         };
         let keys = self.keys(&parts, condition);
-        let mut view = View {
-            source,
-            stage: stage.to_owned(),
-            output: output.to_owned(),
-            parts,
-            rows: Vec::new(),
-            condition: condition_text(condition),
-            keys,
-        };
-        for (column, _) in condition {
-            view.require(column)?;
-        }
-        for (p, part) in view.parts.iter().enumerate() {
-            for row in 0..part.content.rows() {
-                let mut holds = true;
-                for (column, values) in condition {
-                    let actual = view.at(p, row, column)?;
-                    holds &= values.iter().any(|v| same(v, &actual));
-                }
-                if holds {
-                    view.rows.push((p, row));
-                }
-            }
-        }
-        Ok(view)
+        View::choose(source, (stage, output), parts, keys, condition)
     }
 
     /// Returns a value in a JSON output: the cell that meets the condition, the path by keys
@@ -262,6 +295,47 @@ impl Data {
 }
 
 impl View {
+    /// Chooses the rows of a table that meet a condition.
+    ///
+    /// # Errors
+    /// If the condition names a column that is not there.
+    pub(crate) fn choose(
+        source: Source,
+        (stage, output): (&str, &str),
+        parts: Vec<Part<Table>>,
+        keys: Vec<String>,
+        condition: &Where,
+    ) -> Result<Self, Miss> {
+        let mut view = Self {
+            source,
+            stage: stage.to_owned(),
+            output: output.to_owned(),
+            parts,
+            rows: Vec::new(),
+            condition: condition_text(condition),
+            keys,
+        };
+        for (column, _) in condition {
+            view.require(column)?;
+        }
+        for (p, part) in view.parts.iter().enumerate() {
+            for row in 0..part.content.rows() {
+                let mut holds = true;
+                for (column, values) in condition {
+                    let actual = view.at(p, row, column)?;
+                    holds = values.iter().any(|v| same(v, &actual));
+                    if !holds {
+                        break;
+                    }
+                }
+                if holds {
+                    view.rows.push((p, row));
+                }
+            }
+        }
+        Ok(view)
+    }
+
     /// Returns a value of the chosen row `index`.
     ///
     /// # Errors
@@ -314,6 +388,12 @@ impl View {
             Err(_) => k.clone(),
         });
         pairs.collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the key of a chosen row, or its position if it has none.
+    pub(crate) fn row_name(&self, index: usize) -> String {
+        let key = self.row_key(index);
+        if key.is_empty() { format!("row {}", self.rows[index].1) } else { key }
     }
 
     /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.

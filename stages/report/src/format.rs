@@ -10,9 +10,11 @@
 //! | `sig3` | three significant digits | any |
 //! | `e2` | scientific, two decimals | any |
 //! | `0.0%` | percent; a ratio is scaled by 100 | `1`, `%` |
-//! | `0.0pp` | percentage points; a difference of ratios is scaled by 100 | `1`, `pp` |
+//! | `0.0pp` | percentage points | `pp` |
 //! | `0.00×` | a factor | `1`, `×` |
 //! | `0.0u` | the number and the column's unit | any but none |
+//! | `0.0 ms`, `0 tok/s`, … | the number and the unit, which must be the column's | that one |
+//! | `n` | a count: a whole number, commas between thousands | none, `1` |
 //! | `p` | a p-value: three decimals, or `< 0.001` | `1` |
 //! | `passed\|failed` | the words of a truth value | none |
 //!
@@ -62,6 +64,9 @@ pub fn format_value(
     null_word: &str,
 ) -> Result<String, String> {
     match value {
+        Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => {
+            Err("the word for null is empty: say what it means, for instance `never` or `n/a`".to_owned())
+        }
         Scalar::Null => Ok(clean(null_word)),
         Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
         Scalar::Text(_) => Err(format!("format `{format}` is for numbers, the value is text")),
@@ -74,10 +79,11 @@ pub fn format_value(
 
 /// Returns what is wrong with a format, whatever value it will meet.
 pub(crate) fn check_format(format: &str) -> Result<(), String> {
-    if format.is_empty() || format == "p" || format.contains('|') {
+    if format.is_empty() || format == "p" || format == "n" || format.contains('|') {
         return Ok(());
     }
-    parse(format).map(|_| ())
+    let digits = format.split_once(' ').map_or(format, |(digits, _)| digits);
+    parse(digits).map(|_| ())
 }
 
 fn words(value: bool, format: &str) -> Result<String, String> {
@@ -95,7 +101,22 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         return Err("the value is not finite".to_owned());
     }
     if format == "p" {
-        return p_value(value);
+        return match unit {
+            None | Some("1") => p_value(value),
+            Some(unit) => Err(format!("format `p` is for probabilities, the column's unit is `{unit}`")),
+        };
+    }
+    if format == "n" {
+        return count(value, unit);
+    }
+    if let Some((digits, wanted)) = format.split_once(' ') {
+        return match unit {
+            Some(unit) if unit == wanted => Ok(format!("{} {unit}", number(value, None, digits)?)),
+            unit => Err(format!(
+                "format `{format}` is for values in `{wanted}`, the column's unit is `{}`",
+                unit.unwrap_or("none")
+            )),
+        };
     }
     let parsed = if format.is_empty() {
         NumberFormat { plus: false, thousands: false, digits: Digits::Default, suffix: Suffix::None }
@@ -112,9 +133,12 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         Suffix::Percent if ratio => (100.0, " %".to_owned()),
         Suffix::Percent if unit == Some("%") => (1.0, " %".to_owned()),
         Suffix::Percent => return wrong("ratios and percentages"),
-        Suffix::Points if ratio => (100.0, " pp".to_owned()),
         Suffix::Points if unit == Some("pp") => (1.0, " pp".to_owned()),
-        Suffix::Points => return wrong("differences of ratios and percentage points"),
+        Suffix::Points => {
+            return wrong(
+                "percentage points: the operator that makes a difference of percentages gives it the unit `pp`",
+            );
+        }
         Suffix::Factor if ratio || unit == Some("×") => (1.0, "×".to_owned()),
         Suffix::Factor => return wrong("factors"),
         Suffix::Unit => match unit {
@@ -133,6 +157,16 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
     let positive = value > 0.0 && !digits.starts_with('-');
     let plus = if parsed.plus && positive { "+" } else { "" };
     Ok(format!("{plus}{}{suffix}", minus(&digits)))
+}
+
+fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
+    if let Some(unit) = unit.filter(|u| *u != "1") {
+        return Err(format!("format `n` is for counts, the column's unit is `{unit}`"));
+    }
+    if value != value.trunc() || value < 0.0 {
+        return Err(format!("format `n` is for counts, the value is {value}"));
+    }
+    Ok(thousands(&format!("{value:.0}")))
 }
 
 fn p_value(value: f64) -> Result<String, String> {
@@ -238,7 +272,9 @@ mod tests {
     fn each_format_looks_as_it_is_written() {
         assert_eq!(float(0.07574, "1", "0.0000"), "0.0757");
         assert_eq!(float(0.07574, "1", "0.0%"), "7.6 %");
-        assert_eq!(float(-0.0349, "1", "+0.00pp"), "\u{2212}3.49 pp");
+        assert_eq!(float(-3.49, "pp", "+0.00pp"), "\u{2212}3.49 pp");
+        assert_eq!(float(12.34, "ms", "0.0 ms"), "12.3 ms");
+        assert_eq!(float(1234.0, "1", "n"), "1,234");
         assert_eq!(float(1.8, "1", "0.0×"), "1.8×");
         assert_eq!(float(12.34, "ms", "0.0u"), "12.3 ms");
         assert_eq!(float(1_234_567.0, "ms", ",0"), "1,234,567");
@@ -266,11 +302,15 @@ mod tests {
     fn a_percent_of_milliseconds_is_refused() {
         assert!(format_value(&Scalar::Float(1.0), Some("ms"), "0.0%", "").is_err());
         assert!(format_value(&Scalar::Float(1.0), Some("pp"), "0.0%", "").is_err());
-        assert!(format_value(&Scalar::Float(1.0), Some("%"), "0.0pp", "").is_err());
+        for (unit, format) in [("%", "0.0pp"), ("1", "0.0pp"), ("s", "0.0 ms"), ("ms", "p"), ("ms", "n")] {
+            assert!(format_value(&Scalar::Float(1.0), Some(unit), format, "").is_err(), "{unit} {format}");
+        }
+        assert!(format_value(&Scalar::Float(1.5), Some("1"), "n", "").is_err());
     }
 
     #[test]
-    fn null_is_a_word() {
+    fn null_is_a_word_and_never_empty() {
+        assert!(format_value(&Scalar::Null, None, "0.00", " ").is_err());
         assert_eq!(format_value(&Scalar::Null, None, "0.00", "never").unwrap(), "never");
     }
 }

@@ -18,7 +18,9 @@ use pipeline::stage::Json;
 use crate::data::{Data, Miss, View, Where, scalar};
 use crate::format::{clean, format_value};
 use crate::settings::{OneOrMany, Parameters, not_available};
+use crate::statement::Recorded;
 use crate::tables;
+use crate::template::instrument;
 use crate::trace::{Entry, Ledger, Source};
 
 /// What the functions of one rendering share.
@@ -30,10 +32,14 @@ pub(crate) struct World {
     pub(crate) figures: Mutex<BTreeSet<usize>>,
     /// The names of tables and figures in the order in which the report shows them.
     pub(crate) shown: Vec<String>,
+    /// The names of the captions, titles and headings rendered so far: templates of their own.
+    pub(crate) texts: Mutex<Vec<String>>,
+    /// The statements and claims judged so far.
+    pub(crate) statements: Mutex<Vec<Recorded>>,
 }
 
 /// A text that carries its trace: printable, and nothing else.
-pub(crate) struct Shown(String);
+pub(crate) struct Shown(pub(crate) String);
 
 impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +105,19 @@ impl Object for Row {
     }
 }
 
+/// Returns a row as templates see it.
+pub(crate) fn plain_row(world: &Arc<World>, view: &Arc<View>, index: usize) -> Value {
+    Value::from_object(Row { world: world.clone(), view: view.clone(), index })
+}
+
 impl World {
+    /// Records a statement and returns its number, from 0.
+    pub(crate) fn record(&self, statement: Recorded) -> usize {
+        let mut statements = self.statements.lock().expect("no holder of this lock panics");
+        statements.push(statement);
+        statements.len() - 1
+    }
+
     /// Returns the marked text of a value.
     pub(crate) fn show(
         &self,
@@ -202,8 +220,10 @@ impl World {
             format!("{word} {}", self.trace.mark(entry))
         };
         let Parameters { tables, figures, .. } = &*self.parameters;
-        let is_table = |name: &str| tables.iter().any(|t| t.name == name);
-        let is_figure = |name: &str| figures.iter().any(|f| f.name == name);
+        let table_names: BTreeSet<&str> = tables.iter().map(|t| t.name.as_str()).collect();
+        let figure_names: BTreeSet<&str> = figures.iter().map(|f| f.name.as_str()).collect();
+        let is_table = |name: &str| table_names.contains(name);
+        let is_figure = |name: &str| figure_names.contains(name);
         let at = |is: &dyn Fn(&str) -> bool| {
             self.shown.iter().filter(|n| is(n)).position(|n| n == name).ok_or_else(|| {
                 Miss::from(format!(
@@ -263,7 +283,7 @@ fn condition(value: Option<&Value>) -> Result<Where, Error> {
     Ok(found)
 }
 
-fn json_of(value: &Value) -> Result<Json, Error> {
+pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
     if value.downcast_object_ref::<Shown>().is_some() {
         return Err(wrong("a condition takes plain values, not shown ones"));
     }
@@ -279,7 +299,7 @@ pub(crate) fn declared(only: &std::collections::BTreeMap<String, OneOrMany>) -> 
     only.iter().map(|(column, v)| (column.clone(), values(v))).collect()
 }
 
-fn wrong(message: &str) -> Error {
+pub(crate) fn wrong(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
 }
 
@@ -290,7 +310,7 @@ fn missed(miss: Miss) -> Error {
     }
 }
 
-fn shown(text: Result<String, Miss>) -> Result<Value, Error> {
+pub(crate) fn shown(text: Result<String, Miss>) -> Result<Value, Error> {
     Ok(Value::from_object(Shown(text.map_err(missed)?)))
 }
 
@@ -312,8 +332,17 @@ fn only_row(view: &View, name: &str) -> Result<(), Miss> {
 }
 
 /// Renders a declared title or caption; it may look up numbers as the template does.
-pub(crate) fn render_text(environment: &Environment<'_>, what: &str, text: &str) -> Result<String, Error> {
-    environment.render_named_str(what, text, ())
+pub(crate) fn render_text(
+    world: &World,
+    environment: &Environment<'_>,
+    what: &str,
+    text: &str,
+) -> Result<String, Error> {
+    let mut texts = world.texts.lock().expect("no holder of this lock panics");
+    texts.push(what.to_owned());
+    let number = world.parameters.templates.len() + texts.len() - 1;
+    drop(texts);
+    environment.render_named_str(what, &instrument(number, text), ())
 }
 
 /// Adds the functions to an environment.
@@ -321,6 +350,8 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     install_lookups(environment, world);
     install_rows(environment, world);
     install_parts(environment, world);
+    crate::statement::install(environment, world);
+    crate::claims::install(environment, world);
     environment.set_formatter(|out, _state, value| {
         if value.is_undefined() {
             return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));
@@ -416,9 +447,7 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
 }
 
 fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
-    let row = |world: &Arc<World>, view: &Arc<View>, index: usize| {
-        Value::from_object(Row { world: world.clone(), view: view.clone(), index })
-    };
+    let row = plain_row;
     let w = world.clone();
     environment.add_function("rows", move |table: &str, only: Option<Value>, options: Kwargs| {
         let mut view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
@@ -457,6 +486,23 @@ fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
 
 fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
+    environment.add_function("declared", move |section: &str| match section {
+        "tables" => Ok(w.parameters.tables.iter().map(|t| t.name.clone()).collect::<Vec<_>>()),
+        "figures" => Ok(w.parameters.figures.iter().map(|f| f.name.clone()).collect()),
+        other => Err(wrong(&format!("`declared` lists `tables` or `figures`, not `{other}`"))),
+    });
+    let w = world.clone();
+    environment.add_function("stages", move |kind: &str| {
+        let stages = w.data.stages().iter().filter(|s| s.kind == kind);
+        stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
+    });
+    let w = world.clone();
+    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
+    let w = world.clone();
+    environment.add_function("whole_table", move |state: &State, name: &str| {
+        Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
+    });
+    let w = world.clone();
     environment.add_function("ref", move |name: &str| shown(w.label(name)));
     let w = world.clone();
     environment.add_function("table", move |state: &State, name: &str| {
@@ -466,7 +512,7 @@ fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("title", move |state: &State| {
         let text = match &w.parameters.title {
-            Some(title) => render_text(state.env(), "title", title)?,
+            Some(title) => render_text(&w, state.env(), "title", title)?,
             None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(missed)?,
         };
         Ok::<_, Error>(Value::from_object(Shown(text)))
@@ -480,8 +526,8 @@ fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
             at.ok_or_else(|| wrong(&format!("`{name}` is a table; show it with `table(\"{name}\")`")))?;
         w.figures.lock().expect("no holder of this lock panics").insert(at);
         let settings = &figures[at].settings;
-        let title = render_text(state.env(), &format!("title of figure {name}"), &settings.title)?;
-        let caption = render_text(state.env(), &format!("caption of figure {name}"), &settings.caption)?;
+        let title = render_text(&w, state.env(), &format!("title of figure {name}"), &settings.title)?;
+        let caption = render_text(&w, state.env(), &format!("caption of figure {name}"), &settings.caption)?;
         // The table's digest binds the picture to the rows beside it.
         let text = format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}");
         Ok::<_, Error>(Value::from_object(Shown(text)))

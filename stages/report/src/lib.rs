@@ -5,16 +5,20 @@
 //! refuses every other numeral. `docs/number-check.md` has the rules.
 
 mod check;
+mod claims;
 mod comparisons;
 mod data;
+mod derived;
 mod figure;
 mod format;
+mod html;
 mod language;
 mod ledger;
 mod numbering;
 mod render;
 mod settings;
 mod stage;
+mod statement;
 mod tables;
 mod template;
 mod trace;
@@ -22,23 +26,37 @@ mod trace;
 use pipeline::stage::Shipped;
 
 pub use check::{Finding, Outcome, check};
+pub use claims::{Claim, Narrower};
 pub use data::Data;
+pub use figure::Drawn;
 pub use format::format_value;
 pub use render::{Report as Rendered, render};
 pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
+pub use statement::{Rejudged, Rule, TablePart, judge_again};
 pub use template::Template;
 pub use trace::{Entry, Source, Span};
 
 /// The templates shipped with the binary, under their full names.
-const TEMPLATES: [(&str, &str); 6] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("quickstart.md", include_str!("../../../templates/quickstart.md")),
+    ("report.md", include_str!("../../../templates/report.md")),
+    ("partials/claims.md", include_str!("../../../templates/partials/claims.md")),
+    ("partials/deviations.md", include_str!("../../../templates/partials/deviations.md")),
+    ("partials/differences.md", include_str!("../../../templates/partials/differences.md")),
+    ("partials/gates.md", include_str!("../../../templates/partials/gates.md")),
+    ("partials/method.md", include_str!("../../../templates/partials/method.md")),
     ("partials/checks.md", include_str!("../../../templates/partials/checks.md")),
     ("partials/environment.md", include_str!("../../../templates/partials/environment.md")),
     ("partials/ledger.md", include_str!("../../../templates/partials/ledger.md")),
     ("partials/limits.md", include_str!("../../../templates/partials/limits.md")),
     ("partials/reproduction.md", include_str!("../../../templates/partials/reproduction.md")),
 ];
+
+/// Returns the schema of the definitions an experiment may hold: `claims`.
+pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
+    vec![("claims", schemars::schema_for!(Claim))]
+}
 
 /// Returns the templates shipped with the binary.
 pub fn shipped() -> Vec<Shipped> {

@@ -11,20 +11,31 @@ enum Mention<'t> {
     Shows(&'t str),
     /// `{% include "name" %}`.
     Includes(&'t str),
+    /// `declared("tables")`, looped over.
+    Declared(&'t str),
 }
 
 /// Returns the names shown by the first template and what it includes, in order, each once.
-pub(crate) fn shown(templates: &[Template]) -> Vec<String> {
+/// `declared` are the names that `declared("tables")` and `declared("figures")` stand for.
+pub(crate) fn shown(templates: &[Template], declared: &Declared) -> Vec<String> {
     let mut names = Vec::new();
     if let Some(first) = templates.first() {
-        walk(first, templates, &mut BTreeSet::new(), &mut names);
+        walk(first, templates, declared, &mut BTreeSet::new(), &mut names);
     }
     names
+}
+
+/// The names of the tables and figures that a report declares, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) tables: Vec<String>,
+    pub(crate) figures: Vec<String>,
 }
 
 fn walk<'t>(
     template: &'t Template,
     all: &'t [Template],
+    declared: &Declared,
     open: &mut BTreeSet<&'t str>,
     names: &mut Vec<String>,
 ) {
@@ -33,11 +44,16 @@ fn walk<'t>(
     }
     for mention in mentions(&template.text) {
         match mention {
+            Mention::Declared(section) => {
+                let section = if section == "tables" { &declared.tables } else { &declared.figures };
+                let new: Vec<String> = section.iter().filter(|n| !names.contains(n)).cloned().collect();
+                names.extend(new);
+            }
             Mention::Shows(name) if names.iter().any(|n| n == name) => {}
             Mention::Shows(name) => names.push(name.to_owned()),
             Mention::Includes(name) => {
                 if let Some(included) = all.iter().find(|t| t.name == name) {
-                    walk(included, all, open, names);
+                    walk(included, all, declared, open, names);
                 }
             }
         }
@@ -47,12 +63,16 @@ fn walk<'t>(
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
-    for opening in ["table(\"", "figure(\"", "include \""] {
+    for opening in ["table(\"", "figure(\"", "include \"", "declared(\""] {
         for (at, _) in text.match_indices(opening) {
             let rest = &text[at + opening.len()..];
             let Some((name, _)) = rest.split_once('"') else { continue };
-            let includes = opening.starts_with("include");
-            found.push((at, if includes { Mention::Includes(name) } else { Mention::Shows(name) }));
+            let mention = match opening {
+                "include \"" => Mention::Includes(name),
+                "declared(\"" => Mention::Declared(name),
+                _ => Mention::Shows(name),
+            };
+            found.push((at, mention));
         }
     }
     found.sort_by_key(|(at, _)| *at);
@@ -70,6 +90,6 @@ mod tests {
             template("main", r#"{{ ref("b") }} {{ table("a") }} {% include "part" %} {{ figure("f") }}"#),
             template("part", r#"{{ table("b") }} {{ table("a") }} {% include "main" %}"#),
         ];
-        assert_eq!(shown(&templates), ["a", "b", "f"]);
+        assert_eq!(shown(&templates, &Declared::default()), ["a", "b", "f"]);
     }
 }

@@ -4,13 +4,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Store, Table};
+use artifacts::{Digest, Store, Table};
 use minijinja::Environment;
 
-use crate::check::{Finding, check};
-use crate::data::Data;
+use crate::check::{Finding, check, check_words};
+use crate::data::{Data, Miss};
+use crate::figure::Drawn;
+use crate::html;
 use crate::language::{World, install, render_text};
+use crate::numbering::Declared;
 use crate::settings::{FigureSettings, Parameters};
+use crate::statement::statements_table;
 use crate::template::{environment, instrument};
 use crate::trace::{Extracted, Ledger, extract, trace_table, unmarked};
 
@@ -21,8 +25,14 @@ pub struct Report {
     pub markdown: String,
     /// The trace, one row a traced text.
     pub trace: Table,
-    /// The figures used: name and SVG.
-    pub figures: Vec<(String, String)>,
+    /// The statements and claims, one row each.
+    pub statements: Table,
+    /// The tables the report derived itself, by name.
+    pub derived: Vec<(String, Arc<Table>)>,
+    /// The figures used.
+    pub figures: Vec<Drawn>,
+    /// The report as one HTML file.
+    pub html: String,
 }
 
 /// Renders a report; artifacts are read from the store as the template asks for them.
@@ -50,8 +60,17 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         parameters: parameters.clone(),
         trace: Ledger::default(),
         figures: Mutex::new(BTreeSet::new()),
-        shown: crate::numbering::shown(&parameters.templates),
+        shown: crate::numbering::shown(
+            &parameters.templates,
+            &Declared {
+                tables: parameters.tables.iter().map(|t| t.name.clone()).collect(),
+                figures: parameters.figures.iter().map(|f| f.name.clone()).collect(),
+            },
+        ),
+        texts: Mutex::default(),
+        statements: Mutex::default(),
     });
+    crate::claims::derive(&world).map_err(told)?;
     let mut environment = environment();
     install(&mut environment, &world);
     for (number, template) in parameters.templates.iter().enumerate() {
@@ -62,44 +81,78 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let template = environment.get_template(&first.name).map_err(|e| describe(&e))?;
     let rendered = template.render(()).map_err(|e| describe(&e))?;
     let extracted = extract(&rendered, &world.trace)?;
-    let outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
-    if !outcome.findings.is_empty() {
-        return Err(refusal(&outcome.findings, &extracted, parameters));
+    let mut outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
+    let recorded = world.statements.lock().expect("no holder of this lock panics").clone();
+    let words = check_words(&extracted, &recorded, &parameters.literals);
+    let mut names: Vec<String> = parameters.templates.iter().map(|t| t.name.clone()).collect();
+    names.extend(world.texts.lock().expect("no holder of this lock panics").iter().cloned());
+    let mut refused = Vec::new();
+    let phrases = crate::claims::forbidden(&extracted, &world);
+    let found = [(&outcome.findings, "number"), (&words.findings, "word"), (&phrases, "phrase")];
+    for (findings, what) in found {
+        if !findings.is_empty() {
+            refused.push(refusal(findings, what, &extracted, &names));
+        }
     }
+    if !refused.is_empty() {
+        return Err(refused.join("\n"));
+    }
+    outcome.literals.extend(words.literals);
     let mut figures = Vec::new();
     let used = world.figures.lock().expect("no holder of this lock panics").clone();
     for at in used {
         let figure = &parameters.figures[at];
-        let svg = draw(&environment, data, &figure.settings)
+        let (svg, digests) = draw(&world, &environment, data, &figure.settings)
             .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
-        figures.push((figure.name.clone(), svg));
+        let (name, table) = (figure.name.clone(), figure.settings.table.clone());
+        figures.push(Drawn { name, svg, table, digests });
     }
     let mut spans = extracted.spans;
     spans.extend(outcome.literals);
     spans.sort_by_key(|s| (s.bytes.start, s.bytes.end));
     let trace = trace_table(&spans).map_err(|e| e.to_string())?;
-    Ok(Report { markdown: extracted.markdown, trace, figures })
+    let statements = statements_table(&recorded, &extracted.statements, &extracted.markdown, &names)
+        .map_err(|e| e.to_string())?;
+    let html = html::page(&html::Parts {
+        markdown: &extracted.markdown,
+        spans: &spans,
+        enclosed: &extracted.statements,
+        recorded: &recorded,
+        figures: &figures,
+    });
+    Ok(Report { markdown: extracted.markdown, trace, statements, derived: data.derived(), figures, html })
 }
 
-fn draw(environment: &Environment<'_>, data: &Data, settings: &FigureSettings) -> Result<String, String> {
+fn told(miss: Miss) -> String {
+    match miss {
+        Miss::Unread => "an artifact is not read yet".to_owned(),
+        Miss::Wrong(message) => message,
+    }
+}
+
+fn draw(
+    world: &World,
+    environment: &Environment<'_>,
+    data: &Data,
+    settings: &FigureSettings,
+) -> Result<(String, Vec<Digest>), String> {
     let text = |what: &str, text: &str| {
-        render_text(environment, what, text).map(|t| unmarked(&t)).map_err(|e| describe(&e))
+        render_text(world, environment, what, text).map(|t| unmarked(&t)).map_err(|e| describe(&e))
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;
     crate::figure::draw(data, settings, &title, &caption)
 }
 
-/// Says what the number check refuses, each with its place in the report and in the template.
-fn refusal(findings: &[Finding], extracted: &Extracted, parameters: &Parameters) -> String {
+/// Says what a check refuses, each with its place in the report and in the template.
+fn refusal(findings: &[Finding], what: &str, extracted: &Extracted, names: &[String]) -> String {
     let count = findings.len();
-    let numbers = if count == 1 { "number" } else { "numbers" };
-    let mut message = format!("the number check refuses {count} {numbers}");
+    let s = if count == 1 { "" } else { "s" };
+    let mut message = format!("the {what} check refuses {count} {what}{s}");
     for finding in findings {
-        let from = extracted.origin(finding.at).and_then(|o| {
-            let template = parameters.templates.get(o.template)?;
-            Some(format!("{}:{}", template.name, o.line))
-        });
+        let from = extracted
+            .origin(finding.at)
+            .and_then(|o| Some(format!("{}:{}:{}", names.get(o.template)?, o.line, o.column)));
         let from = from.unwrap_or_else(|| "template".to_owned());
         let Finding { line, column, text, context, reason, remedy, .. } = finding;
         let _ = write!(
@@ -121,13 +174,7 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
         }
         source = cause.source();
     }
-    let place = match (innermost.name(), innermost.line()) {
-        (Some(name), Some(line)) => format!("{name}:{line}: "),
-        _ => match (error.name(), error.line()) {
-            (Some(name), Some(line)) => format!("{name}:{line}: "),
-            _ => String::new(),
-        },
-    };
+    let place = place_of(innermost).or_else(|| place_of(error)).unwrap_or_default();
     let detail = innermost.detail().map_or_else(|| innermost.kind().to_string(), str::to_owned);
     let snippet = innermost
         .template_source()
@@ -135,4 +182,15 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
         .and_then(|(text, range)| text.get(range))
         .map(|text| format!(" (in `{}`)", unmarked(text)));
     format!("{place}{}{}", unmarked(&detail), snippet.unwrap_or_default())
+}
+
+/// Returns `NAME:LINE:COLUMN: `, the column as it is in the template before it was marked.
+fn place_of(error: &minijinja::Error) -> Option<String> {
+    let (name, line) = (error.name()?, error.line()?);
+    let before = error.template_source().zip(error.range()).and_then(|(text, range)| text.get(..range.start));
+    let column = before.map(|text| {
+        let start = text.rfind('\n').map_or(0, |i| i + 1);
+        unmarked(&text[start..]).chars().count() + 1
+    });
+    Some(column.map_or_else(|| format!("{name}:{line}: "), |column| format!("{name}:{line}:{column}: ")))
 }

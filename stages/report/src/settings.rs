@@ -6,6 +6,7 @@ use pipeline::stage::{Json, Library, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::claims::Claim;
 use crate::format::check_format;
 use crate::template::{Template, closure};
 
@@ -14,7 +15,9 @@ use crate::template::{Template, closure};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Report settings")]
 pub(crate) struct Settings {
-    /// The template, from the collection `templates`.
+    /// The template, from the collection `templates`; `report.md` if absent, which renders any
+    /// experiment.
+    #[serde(default = "generic")]
     pub(crate) template: String,
     /// The report's title; the experiment's title if absent. May hold template expressions.
     #[serde(default)]
@@ -27,9 +30,12 @@ pub(crate) struct Settings {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, FigureSettings>")]
     pub(crate) figures: serde_json::Map<String, Json>,
-    /// Numbers that may be written by hand, each with the reason.
+    /// Numbers and words that may be written by hand, each with the reason.
     #[serde(default)]
     pub(crate) literals: Vec<Literal>,
+    /// The claims it judges, from the collection `claims`; all of them if absent.
+    #[serde(default)]
+    pub(crate) claims: Option<Vec<String>>,
 }
 
 /// The canonical parameters.
@@ -43,8 +49,11 @@ pub struct Parameters {
     pub tables: Vec<Named<TableSettings>>,
     /// The figures in the order declared.
     pub figures: Vec<Named<FigureSettings>>,
-    /// Numbers that may be written by hand.
+    /// Numbers and words that may be written by hand.
     pub literals: Vec<Literal>,
+    /// The claims it judges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Named<Claim>>,
 }
 
 /// A declaration and its name.
@@ -117,6 +126,10 @@ pub struct ColumnSettings {
     pub to: Option<String>,
 }
 
+fn generic() -> String {
+    "report.md".to_owned()
+}
+
 /// The word for null where none is declared.
 pub(crate) fn not_available() -> String {
     "n/a".to_owned()
@@ -134,6 +147,16 @@ pub enum FigureKind {
     HeatMap,
     /// Estimates with intervals, one a row, against a reference.
     Forest,
+    /// A grid of thresholds, such as the load at which each pair breaks; null has a word.
+    Matrix,
+    /// Quartiles, whiskers and the points themselves, one box a group.
+    Box,
+    /// A trade-off of two columns; the area of a bubble shows a third.
+    Bubble,
+    /// A column over time, the cells of its stage side by side, each marked.
+    Timeline,
+    /// Points and the curve that the operator `fit` found for them.
+    Fit,
 }
 
 /// A figure of the report.
@@ -146,10 +169,10 @@ pub struct FigureSettings {
     pub table: String,
     /// The column of the horizontal axis.
     pub x: String,
-    /// The column of the vertical axis (ladder, heat map: rows; forest: labels).
+    /// The column of the vertical axis (heat map, matrix: rows; forest: labels).
     #[serde(default)]
     pub y: Option<String>,
-    /// The column of the value (heat map).
+    /// The column of the value (heat map, matrix) or of the area (bubble).
     #[serde(default)]
     pub value: Option<String>,
     /// The column whose values are the curves.
@@ -183,6 +206,18 @@ pub struct FigureSettings {
     /// A logarithmic horizontal axis.
     #[serde(default)]
     pub log_x: bool,
+    /// A logarithmic vertical axis (box).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_y: bool,
+    /// The table of the operator `fit`, as `stage.output` (fit).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<String>,
+    /// The column written beside each bubble.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The word for null (matrix); `never` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null: Option<String>,
     /// The format of values written into the figure.
     #[serde(default)]
     pub format: String,
@@ -217,16 +252,48 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
     }
     for figure in &figures {
         check_figure(figure, &mut problems);
+        // `ref("name")` and the numbering could not tell them apart.
+        if tables.iter().any(|t| t.name == figure.name) {
+            let message = format!("a table is named `{}`, too: give them different names", figure.name);
+            problems.push(Problem::at(&["figures", &figure.name], message));
+        }
     }
     for literal in &settings.literals {
         if literal.reason.trim().is_empty() || literal.text.trim().is_empty() {
             problems.push(Problem::at(&["literals"], "a literal needs its text and a reason"));
         }
     }
+    let claims = claims(settings.claims, library, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals })
+    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals, claims })
+}
+
+fn claims(
+    names: Option<Vec<String>>,
+    library: &dyn Library,
+    problems: &mut Vec<Problem>,
+) -> Vec<Named<Claim>> {
+    let mut found = Vec::new();
+    for name in names.unwrap_or_else(|| library.names("claims")) {
+        let Some(definition) = library.find("claims", &name) else {
+            let names = library.names("claims").join(", ");
+            let problem = Problem::at(&["claims"], format!("no claim `{name}`"));
+            problems.push(problem.hint(format!("claims known: {names}")));
+            continue;
+        };
+        match serde_json::from_value::<Claim>(definition) {
+            Ok(settings) => match settings.check() {
+                Ok(()) => found.push(Named { name, settings }),
+                Err(message) => {
+                    problems.push(Problem::at(&["claims"], format!("claim `{name}`: {message}")));
+                }
+            },
+            Err(error) => problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}"))),
+        }
+    }
+    found
 }
 
 fn named<T: serde::de::DeserializeOwned>(
@@ -255,7 +322,16 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     match settings.kind {
         FigureKind::Ladder => need(settings.y.is_none(), "y"),
         FigureKind::Ecdf => {}
-        FigureKind::HeatMap => {
+        FigureKind::Box | FigureKind::Timeline => need(settings.y.is_none(), "y"),
+        FigureKind::Bubble => {
+            need(settings.y.is_none(), "y");
+            need(settings.value.is_none(), "value");
+        }
+        FigureKind::Fit => {
+            need(settings.y.is_none(), "y");
+            need(settings.fit.is_none(), "fit");
+        }
+        FigureKind::HeatMap | FigureKind::Matrix => {
             need(settings.y.is_none(), "y");
             need(settings.value.is_none(), "value");
         }

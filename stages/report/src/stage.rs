@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::render::render;
 use crate::settings::{Parameters, Settings, canonical};
 
-/// Renders the report: outputs `report` (Markdown), `trace` (table), `figures/NAME.svg`.
+/// Renders the report: outputs `report` (Markdown), `html`, `trace` and `statements` (tables), `figures/NAME.svg`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report;
 
@@ -18,7 +18,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        3
     }
 
     fn class(&self) -> Class {
@@ -41,15 +41,20 @@ impl StageKind for Report {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let parameters: Parameters = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
-        let data = Arc::new(Data::new(job.inputs, job.study));
+        let data = Arc::new(Data::new(job.inputs, job.study).of_stage(job.stage));
         let report = render(&parameters, &data, job.store).map_err(Failure::failed)?;
         job.control.check()?;
         let mut outputs = vec![
             Output::text("report", Media::Markdown, report.markdown),
+            Output::text("html", Media::Html, report.html),
             Output::table("trace", &report.trace)?,
+            Output::table("statements", &report.statements)?,
         ];
-        for (name, svg) in report.figures {
-            outputs.push(Output::text(format!("figures/{name}.svg"), Media::Svg, svg));
+        for (name, table) in &report.derived {
+            outputs.push(Output::table(name.clone(), table)?);
+        }
+        for figure in report.figures {
+            outputs.push(Output::text(format!("figures/{}.svg", figure.name), Media::Svg, figure.svg));
         }
         Ok(Done { outputs, ..Done::default() })
     }

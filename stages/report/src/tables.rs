@@ -6,6 +6,7 @@ use minijinja::{Environment, Error};
 use crate::data::View;
 use crate::language::{World, declared, error_of, render_text};
 use crate::settings::{ColumnSettings, TableSettings};
+use crate::statement::checked;
 use crate::trace::{Entry, Source, unmarked};
 
 /// Returns the Markdown of a declared table with its caption, marks in it.
@@ -17,13 +18,51 @@ pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -
         .settings;
     let mut view = world.data.view(&settings.from, &declared(&settings.only)).map_err(error_of)?;
     view.sort(&settings.order).map_err(error_of)?;
-    let caption = render_text(environment, &format!("caption of table {name}"), &settings.caption)?;
+    let caption = render_text(world, environment, &format!("caption of table {name}"), &settings.caption)?;
     let heading = format!("**{label}.** {caption}");
     if view.rows.is_empty() {
         let nothing = settings.empty.as_deref().unwrap_or("No row.");
         return Ok(format!("{heading}\n\n{nothing}"));
     }
     Ok(format!("{heading}\n\n{}", grid(world, environment, settings, &view)?))
+}
+
+/// The most columns and rows of a table that nobody chose.
+const WHOLE: (usize, usize) = (9, 48);
+
+/// Returns the first columns and rows of a table as they are: for reports that declare none.
+pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+    let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
+    let rows = view.rows.len();
+    if rows == 0 {
+        return Ok("No row.".to_owned());
+    }
+    let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
+    let columns: Vec<String> = view.columns().into_iter().filter(|c| !is_empty(c)).collect();
+    let settings = TableSettings {
+        from: name.to_owned(),
+        columns: columns
+            .iter()
+            .take(WHOLE.0)
+            .map(|column| ColumnSettings {
+                column: column.clone(),
+                heading: None,
+                format: String::new(),
+                null: crate::settings::not_available(),
+                to: None,
+            })
+            .collect(),
+        only: std::collections::BTreeMap::new(),
+        order: Vec::new(),
+        caption: String::new(),
+        empty: None,
+    };
+    view.rows.truncate(WHOLE.1);
+    let grid = grid(world, environment, &settings, &view)?;
+    let more = columns.len() > WHOLE.0 || rows > WHOLE.1;
+    let note =
+        if more { format!("\n\nMore columns or rows: `benchtrail show {name}`.") } else { String::new() };
+    Ok(format!("{grid}{note}"))
 }
 
 fn grid(
@@ -40,7 +79,9 @@ fn grid(
         let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
         numeric.push(values.iter().any(|v| v.as_f64().is_some()));
         let text = match &column.heading {
-            Some(heading) => render_text(environment, "heading", heading)?,
+            Some(heading) => {
+                render_text(world, environment, &format!("heading `{}`", column.column), heading)?
+            }
             None => own_heading(world, view, column),
         };
         lines[0].push(escape(&text));
@@ -87,7 +128,8 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
     };
-    if !text.chars().any(char::is_numeric) {
+    // A column may be called `monotone` or `p50`: its name is the table's, not the writer's.
+    if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
         return text;
     }
     let artifact = view.parts.first().filter(|_| view.source == Source::Table).map(|p| p.digest);

@@ -110,29 +110,58 @@ pub(crate) fn environment() -> Environment<'static> {
 /// the same but for the marks.
 pub(crate) fn instrument(template: usize, text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
+    let mut place = Place { line: 1, column: 1 };
     let mut at = 0;
-    let mut line = 1;
     for tag in tags(text) {
-        mark_plain(&mut out, template, &text[at..tag.start], &mut line);
+        mark_plain(&mut out, template, &text[at..tag.start], &mut place);
         let whole = &text[tag.start..tag.end];
-        out.push_str(whole);
-        line += whole.matches('\n').count();
+        match ends_inline(text, &tag) {
+            // The line break after a statement is part of the prose it stands in.
+            true => out.push_str(&format!("{}+%}}", &whole[..whole.len() - 2])),
+            false => out.push_str(whole),
+        }
+        whole.chars().for_each(|c| place.pass(c));
         at = tag.end;
     }
-    mark_plain(&mut out, template, &text[at..], &mut line);
+    mark_plain(&mut out, template, &text[at..], &mut place);
     out
 }
 
-fn mark_plain(out: &mut String, template: usize, plain: &str, line: &mut usize) {
+/// A place in a template, from 1.
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn pass(&mut self, c: char) {
+        if c == '\n' {
+            *self = Self { line: self.line + 1, column: 1 };
+        } else {
+            self.column += 1;
+        }
+    }
+}
+
+/// Whether a tag ends a statement in the middle of a line of prose that ends with it.
+fn ends_inline(text: &str, tag: &Tag<'_>) -> bool {
+    let line = text[..tag.start].rfind('\n').map_or(0, |i| i + 1);
+    tag.kind == Kind::Block
+        && tag.inner.trim() == "endcall"
+        && text[tag.end..].starts_with('\n')
+        && !text[line..tag.start].trim().is_empty()
+}
+
+fn mark_plain(out: &mut String, template: usize, plain: &str, place: &mut Place) {
     let mut blank = true;
     for c in plain.chars() {
         if c == '\n' {
-            *line += 1;
             blank = true;
         } else if blank && !c.is_whitespace() {
-            out.push_str(&origin_mark(template, *line));
+            out.push_str(&origin_mark(template, place.line, place.column));
             blank = false;
         }
+        place.pass(c);
         out.push(c);
     }
 }
@@ -158,9 +187,9 @@ fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
     let mut raw = false;
     std::iter::from_fn(move || {
         loop {
-            let rest = &text[at..];
-            let start =
-                at + rest.find("{%").into_iter().chain(rest.find("{{")).chain(rest.find("{#")).min()?;
+            // One search for the three: three would each look to the end of the text, for every tag.
+            let opens = |pair: &[u8]| pair[0] == b'{' && matches!(pair[1], b'%' | b'{' | b'#');
+            let start = at + text.as_bytes()[at..].windows(2).position(opens)?;
             let (kind, close) = match &text[start..start + 2] {
                 "{%" => (Kind::Block, "%}"),
                 "{{" => (Kind::Expression, "}}"),

@@ -14,6 +14,8 @@ const MIDDLE: char = '\u{e001}';
 const CLOSE: char = '\u{e002}';
 const ORIGIN: char = '\u{e003}';
 const ORIGIN_END: char = '\u{e004}';
+const STATEMENT: char = '\u{e005}';
+const STATEMENT_END: char = '\u{e006}';
 const DIGIT: u32 = 0xe010;
 
 /// Whether the renderer keeps this character for itself.
@@ -38,6 +40,8 @@ pub enum Source {
     Trail,
     /// A number the report gives its own parts.
     Structure,
+    /// A value that the evaluation of a statement found.
+    Statement,
     /// A number written by hand, declared with a reason.
     Literal,
 }
@@ -53,6 +57,7 @@ impl Source {
             Self::Ledger => "ledger",
             Self::Trail => "trail",
             Self::Structure => "structure",
+            Self::Statement => "statement",
             Self::Literal => "literal",
         }
     }
@@ -121,18 +126,30 @@ impl Ledger {
         marked
     }
 
+    /// Returns a statement's text wrapped in marks.
+    pub(crate) fn enclose(&self, statement: usize, text: &str) -> String {
+        let mut marked = String::from(STATEMENT);
+        push_number(&mut marked, statement);
+        marked.push(MIDDLE);
+        marked.push_str(text);
+        marked.push(STATEMENT_END);
+        marked
+    }
+
     /// Returns the entries so far.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         self.0.lock().expect("no holder of this lock panics").clone()
     }
 }
 
-/// Returns the mark that says the following text stands at this line of this template.
-pub(crate) fn origin_mark(template: usize, line: usize) -> String {
+/// Returns the mark that says the following text stands at this place of this template.
+pub(crate) fn origin_mark(template: usize, line: usize, column: usize) -> String {
     let mut mark = String::from(ORIGIN);
     push_number(&mut mark, template);
     mark.push(MIDDLE);
     push_number(&mut mark, line);
+    mark.push(MIDDLE);
+    push_number(&mut mark, column);
     mark.push(ORIGIN_END);
     mark
 }
@@ -143,7 +160,7 @@ pub(crate) fn unmarked(marked: &str) -> String {
     let mut chars = marked.chars();
     while let Some(c) = chars.next() {
         match c {
-            OPEN => chars.by_ref().take_while(|c| *c != MIDDLE).for_each(drop),
+            OPEN | STATEMENT => chars.by_ref().take_while(|c| *c != MIDDLE).for_each(drop),
             ORIGIN => chars.by_ref().take_while(|c| *c != ORIGIN_END).for_each(drop),
             c if is_mark(c) => {}
             c => plain.push(c),
@@ -191,7 +208,7 @@ pub struct Span {
     pub entry: Entry,
 }
 
-/// A line of a template, by the position of the template among those rendered.
+/// A place in a template, by the position of the template among those rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// Where in the Markdown the text from this line begins, in bytes.
@@ -200,6 +217,23 @@ pub(crate) struct Origin {
     pub template: usize,
     /// The line, from 1.
     pub line: usize,
+    /// The character of the line, from 1.
+    pub column: usize,
+}
+
+/// Where the words of a statement stand in the Markdown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Enclosed {
+    /// The statement, by its position among those recorded.
+    pub statement: usize,
+    /// The place in bytes of the whole text.
+    pub bytes: std::ops::Range<usize>,
+    /// Line and character of the first character, from 1.
+    pub start: (usize, usize),
+    /// Line and character one past the last, from 1.
+    pub end: (usize, usize),
+    /// Where the words stand in a template.
+    pub origin: Option<Origin>,
 }
 
 /// A rendering with its marks taken out.
@@ -211,13 +245,19 @@ pub(crate) struct Extracted {
     pub spans: Vec<Span>,
     /// Where text of which template line begins, ascending.
     pub origins: Vec<Origin>,
+    /// The statements in the order they end.
+    pub statements: Vec<Enclosed>,
 }
 
 impl Extracted {
-    /// Returns the template and line the text at a byte came from.
+    /// Returns the place in a template that the text at a byte came from.
     pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
         let after = self.origins.partition_point(|o| o.at <= at);
-        after.checked_sub(1).map(|i| self.origins[i])
+        let origin = after.checked_sub(1).map(|i| self.origins[i])?;
+        // Plain text stands in the template as it stands here, up to the next tag.
+        let between = &self.markdown[origin.at..at];
+        let column = if between.contains('\n') { 0 } else { between.chars().count() };
+        Some(Origin { column: origin.column + column, ..origin })
     }
 }
 
@@ -231,6 +271,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
     let mut out = Extracted::default();
     let (mut line, mut column) = (1usize, 1usize);
     let mut chars = rendered.chars();
+    let mut open: Vec<Enclosed> = Vec::new();
     let broken = || "a mark of a traced text is cut in half: filters must not touch traced texts".to_owned();
     while let Some(c) = chars.next() {
         match c {
@@ -260,8 +301,30 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
             }
             ORIGIN => {
                 let template = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
-                let origin_line = take_number(&mut chars, ORIGIN_END).ok_or_else(broken)?;
-                out.origins.push(Origin { at: out.markdown.len(), template, line: origin_line });
+                let line = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
+                let column = take_number(&mut chars, ORIGIN_END).ok_or_else(broken)?;
+                let origin = Origin { at: out.markdown.len(), template, line, column };
+                out.origins.push(origin);
+                for statement in open.iter_mut().filter(|s| s.origin.is_none()) {
+                    statement.origin = Some(origin);
+                }
+            }
+            STATEMENT => {
+                let statement = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
+                let at = out.markdown.len();
+                open.push(Enclosed {
+                    statement,
+                    bytes: at..at,
+                    start: (line, column),
+                    end: (line, column),
+                    origin: None,
+                });
+            }
+            STATEMENT_END => {
+                let mut statement = open.pop().ok_or_else(broken)?;
+                statement.bytes.end = out.markdown.len();
+                statement.end = (line, column);
+                out.statements.push(statement);
             }
             c if is_mark(c) => return Err(broken()),
             '\n' if out.markdown.is_empty() || out.markdown.ends_with("\n\n") => {}
@@ -280,6 +343,12 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
         out.markdown.pop();
     }
     out.markdown.push('\n');
+    if !open.is_empty() {
+        return Err(broken());
+    }
+    for statement in &mut out.statements {
+        statement.bytes.end = statement.bytes.end.min(out.markdown.len());
+    }
     Ok(out)
 }
 
@@ -298,7 +367,7 @@ pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
             .describe("one past the last character"),
         Column::text("text", text(|s| Some(s.entry.text.clone()))).describe("the text as rendered"),
         Column::text("source", text(|s| Some(s.entry.source.word().to_owned())))
-            .describe("table, count, json, spec, ledger, trail, structure or literal"),
+            .describe("table, count, json, spec, ledger, trail, structure, statement or literal"),
         Column::text("stage", text(|s| non_empty(&s.entry.stage))),
         Column::text("output", text(|s| non_empty(&s.entry.output)))
             .describe("the output's name in the stage"),
@@ -338,13 +407,13 @@ mod tests {
         let ledger = Ledger::default();
         let a = ledger.mark(Entry::new(Source::Spec, "a", Scalar::Int(8), "8"));
         let b = ledger.mark(Entry::new(Source::Spec, "b", Scalar::Float(0.5), "0.50"));
-        let rendered = format!("{}N = {a},\n\n\n\né {b}!", origin_mark(2, 17));
+        let rendered = format!("{}N = {a},\n\n\n\né {b}!", origin_mark(2, 17, 1));
         let out = extract(&rendered, &ledger).unwrap();
         assert_eq!(out.markdown, "N = 8,\n\né 0.50!\n");
         assert_eq!((out.spans[0].line, out.spans[0].column_start, out.spans[0].column_end), (1, 5, 6));
         assert_eq!((out.spans[1].line, out.spans[1].column_start, out.spans[1].column_end), (3, 3, 7));
         assert_eq!(&out.markdown[out.spans[1].bytes.clone()], "0.50");
-        assert_eq!(out.origin(5), Some(Origin { at: 0, template: 2, line: 17 }));
+        assert_eq!(out.origin(5), Some(Origin { at: 0, template: 2, line: 17, column: 6 }));
     }
 
     #[test]

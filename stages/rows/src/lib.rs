@@ -3,12 +3,15 @@
 //! checking of settings nested below a stage's own.
 
 mod metrics;
+mod narrow;
 mod order;
 mod request;
 mod settings;
 pub mod synthetic;
+pub mod synthetic_grid;
 
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
+pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};
 pub use request::{CellRows, Chunk, Phase, Request, server_counter};
 pub use settings::{Settings, canonical, did_you_mean, inline_schema};

@@ -65,6 +65,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// The definition, and when it is null.
     pub definition: &'static str,
+    /// The columns of `requests` it is computed from; chunks may tell more.
+    pub columns: &'static [&'static str],
     /// The value; `None` where it is undefined.
     pub of: fn(&Timing<'_>) -> Option<f64>,
 }
@@ -80,24 +82,28 @@ pub const METRICS: &[Metric] = &[
         name: "ttft_ms",
         unit: "ms",
         definition: "first_token_ns − sent_ns; null if not streamed or no token came",
+        columns: &["first_token_ns", "sent_ns"],
         of: |t| Some(ms(t.request.first_token_ns? - t.request.sent_ns?)),
     },
     Metric {
         name: "ttft_scheduled_ms",
         unit: "ms",
         definition: "first_token_ns − scheduled_ns; null in a closed loop or if no token came",
+        columns: &["first_token_ns", "scheduled_ns", "client_id"],
         of: |t| open_loop(t.request, t.request.first_token_ns),
     },
     Metric {
         name: "e2e_latency_ms",
         unit: "ms",
         definition: "last_token_ns − sent_ns; null if no token came",
+        columns: &["last_token_ns", "sent_ns"],
         of: |t| Some(ms(t.request.last_token_ns? - t.request.sent_ns?)),
     },
     Metric {
         name: "e2e_scheduled_ms",
         unit: "ms",
         definition: "last_token_ns − scheduled_ns; null in a closed loop or if no token came",
+        columns: &["last_token_ns", "scheduled_ns", "client_id"],
         of: |t| open_loop(t.request, t.request.last_token_ns),
     },
     Metric {
@@ -105,6 +111,7 @@ pub const METRICS: &[Metric] = &[
         unit: "ms/tok",
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
                      unknown); null if no token came after the first chunk",
+        columns: &["last_token_ns", "first_token_ns", "output_tokens", "first_chunk_tokens"],
         of: |t| {
             let after = after_first_chunk(t)?;
             let span = t.request.last_token_ns? - t.request.first_token_ns?;
@@ -115,6 +122,7 @@ pub const METRICS: &[Metric] = &[
         name: "prefill_rate",
         unit: "tok/s",
         definition: "prompt_tokens ÷ ttft; null if no token came or ttft is 0",
+        columns: &["prompt_tokens", "first_token_ns", "sent_ns"],
         of: |t| rate(t.request.prompt_tokens?, t.request.first_token_ns? - t.request.sent_ns?),
     },
     Metric {
@@ -122,6 +130,7 @@ pub const METRICS: &[Metric] = &[
         unit: "tok/s",
         definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
                      first_token_ns); null if no token came after the first chunk",
+        columns: &["last_token_ns", "first_token_ns", "output_tokens", "first_chunk_tokens"],
         of: |t| {
             let after = after_first_chunk(t)?;
             rate(after, t.request.last_token_ns? - t.request.first_token_ns?)

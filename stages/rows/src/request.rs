@@ -14,6 +14,13 @@ pub enum Phase {
     Measured,
 }
 
+impl Phase {
+    /// Reads the word of the column `phase`.
+    pub(crate) fn of(word: Option<&str>) -> Self {
+        if word == Some("warmup") { Self::Warmup } else { Self::Measured }
+    }
+}
+
 /// One attempt of a request. Times are nanoseconds since the start of the cell, monotonic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -62,6 +69,9 @@ pub struct Request {
     pub finish_reason: Option<String>,
     /// `ok`, or what went wrong.
     pub status: String,
+    /// Whether structured output keeps its schema; `None` if none was asked for, or the answer
+    /// was not complete.
+    pub schema_valid: Option<bool>,
     /// `sent_ns − scheduled_ns`.
     pub send_lag_ns: Option<i64>,
     /// Prompt processing by the server's own account, ms.
@@ -112,7 +122,13 @@ pub struct CellRows {
     pub cell: Option<Table>,
     /// The scrapes of the server's own metrics, if there.
     pub server_metrics: Option<Table>,
+    /// What was sampled beside the load, by the table's name: `host_telemetry`,
+    /// `process_telemetry`, `gpu_telemetry`, each with its digest, if there.
+    pub beside: BTreeMap<&'static str, (Digest, Table)>,
 }
+
+/// The tables sampled beside a load that the pure stages read.
+const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry"];
 
 impl CellRows {
     /// Returns whether the cell is an imported file that holds aggregates alone.
@@ -144,6 +160,10 @@ impl CellRows {
             Some((digest, table)) => (Some(digest), read_chunks(&table).map_err(|e| wrong("chunks", &e))?),
             None => (None, Vec::new()),
         };
+        let mut beside = BTreeMap::new();
+        for name in BESIDE {
+            beside.extend(table(name)?.map(|found| (name, found)));
+        }
         Ok(Self {
             requests_digest,
             requests,
@@ -151,6 +171,7 @@ impl CellRows {
             chunks,
             cell: table("cell")?.map(|(_, table)| table),
             server_metrics: table("server_metrics")?.map(|(_, table)| table),
+            beside,
         })
     }
 
@@ -161,73 +182,85 @@ impl CellRows {
 }
 
 fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
-    let optional = |name: &str| if table.has(name) { table.int(name) } else { Ok(vec![None; table.rows()]) };
-    let words = |name: &str| -> Result<Vec<Option<String>>, TableError> {
-        if !table.has(name) {
-            return Ok(vec![None; table.rows()]);
-        }
-        Ok(table.text(name)?.into_iter().map(|v| v.map(str::to_owned)).collect())
-    };
-    let (id, attempt) = (table.int("request_id")?, optional("attempt")?);
-    let (phase, status) = (table.text("phase")?, table.text("status")?);
-    let scheduled = optional("scheduled_ns")?;
-    let sent = table.int("sent_ns")?;
-    let headers = optional("headers_ns")?;
-    let (first, last) = (table.int("first_token_ns")?, table.int("last_token_ns")?);
-    let done = table.int("done_ns")?;
-    let (prompt_tokens, output_tokens) = (table.int("prompt_tokens")?, table.int("output_tokens")?);
-    let (cached, asked) = (optional("cached_prompt_tokens")?, optional("requested_output_tokens")?);
-    let lag = optional("send_lag_ns")?;
-    let (mut digest, mut source) = (words("prompt_digest")?, words("tokens_source")?);
-    let (client, chunks) = (optional("client_id")?, optional("chunks")?);
-    let first_chunk = optional("first_chunk_tokens")?;
-    let flags = |name: &str| if table.has(name) { table.boolean(name) } else { Ok(vec![None; table.rows()]) };
-    let (superseded, agree) = (flags("superseded")?, flags("tokens_agree")?);
-    let floats = |name: &str| if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) };
-    let (prompt_ms, predicted_ms) = (floats("server_prompt_ms")?, floats("server_predicted_ms")?);
-    let mut finish = words("finish_reason")?;
+    let needed = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "last_token_ns", "done_ns"];
+    require(table, &needed)?;
+    require(table, &["prompt_tokens", "output_tokens"])?;
+    let ints = |name: &str| table.ints(name);
+    let texts = |name: &str| table.texts(name);
+    let (id, attempt) = (ints("request_id")?, ints("attempt")?);
+    let (phase, status) = (texts("phase")?, texts("status")?);
+    let (scheduled, sent, headers) = (ints("scheduled_ns")?, ints("sent_ns")?, ints("headers_ns")?);
+    let (first, last, done) = (ints("first_token_ns")?, ints("last_token_ns")?, ints("done_ns")?);
+    let (prompt_tokens, output_tokens) = (ints("prompt_tokens")?, ints("output_tokens")?);
+    let (cached, asked) = (ints("cached_prompt_tokens")?, ints("requested_output_tokens")?);
+    let lag = ints("send_lag_ns")?;
+    let (digest, source) = (texts("prompt_digest")?, texts("tokens_source")?);
+    let (client, chunks) = (ints("client_id")?, ints("chunks")?);
+    let first_chunk = ints("first_chunk_tokens")?;
+    let (superseded, agree) = (table.booleans("superseded")?, table.booleans("tokens_agree")?);
+    let schema_valid = table.booleans("schema_valid")?;
+    let (prompt_ms, predicted_ms) =
+        (floats(table, "server_prompt_ms")?, floats(table, "server_predicted_ms")?);
+    let finish = texts("finish_reason")?;
     Ok((0..table.rows())
         .map(|i| Request {
-            request_id: id[i].unwrap_or(-1),
-            attempt: attempt[i].unwrap_or(0),
-            superseded: superseded[i].unwrap_or(false),
-            client_id: client[i],
-            prompt_digest: digest[i].take(),
-            phase: if phase[i] == Some("warmup") { Phase::Warmup } else { Phase::Measured },
-            scheduled_ns: scheduled[i],
-            sent_ns: sent[i],
-            headers_ns: headers[i],
-            first_token_ns: first[i],
-            last_token_ns: last[i],
-            done_ns: done[i],
-            prompt_tokens: prompt_tokens[i],
-            output_tokens: output_tokens[i],
-            tokens_source: source[i].take(),
-            tokens_agree: agree[i],
-            chunks: chunks[i],
-            first_chunk_tokens: first_chunk[i],
-            cached_prompt_tokens: cached[i],
-            requested_output_tokens: asked[i],
-            finish_reason: finish[i].take(),
-            status: status[i].unwrap_or("malformed_row").to_owned(),
-            send_lag_ns: lag[i],
+            request_id: id.get(i).unwrap_or(-1),
+            attempt: attempt.get(i).unwrap_or(0),
+            superseded: superseded.get(i).unwrap_or(false),
+            client_id: client.get(i),
+            prompt_digest: digest.get(i).map(str::to_owned),
+            phase: Phase::of(phase.get(i)),
+            scheduled_ns: scheduled.get(i),
+            sent_ns: sent.get(i),
+            headers_ns: headers.get(i),
+            first_token_ns: first.get(i),
+            last_token_ns: last.get(i),
+            done_ns: done.get(i),
+            prompt_tokens: prompt_tokens.get(i),
+            output_tokens: output_tokens.get(i),
+            tokens_source: source.get(i).map(str::to_owned),
+            tokens_agree: agree.get(i),
+            chunks: chunks.get(i),
+            first_chunk_tokens: first_chunk.get(i),
+            cached_prompt_tokens: cached.get(i),
+            requested_output_tokens: asked.get(i),
+            finish_reason: finish.get(i).map(str::to_owned),
+            status: status.get(i).unwrap_or(MALFORMED).to_owned(),
+            schema_valid: schema_valid.get(i),
+            send_lag_ns: lag.get(i),
             server_prompt_ms: prompt_ms[i],
             server_predicted_ms: predicted_ms[i],
         })
         .collect())
 }
 
+/// The status of a row that has none.
+const MALFORMED: &str = "malformed_row";
+
+/// Reads a column of numbers that may be of integers; null throughout if there is none.
+fn floats(table: &Table, name: &str) -> Result<Vec<Option<f64>>, TableError> {
+    if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) }
+}
+
+/// Refuses a table that lacks a column, in the words of whoever reads one.
+pub(crate) fn require(table: &Table, columns: &[&str]) -> Result<(), TableError> {
+    match columns.iter().find(|name| !table.has(name)) {
+        Some(missing) => table.column(missing).map(drop),
+        None => Ok(()),
+    }
+}
+
 fn read_chunks(table: &Table) -> Result<Vec<Chunk>, TableError> {
-    let (id, at) = (table.int("request_id")?, table.int("at_ns")?);
-    let optional = |name: &str| if table.has(name) { table.int(name) } else { Ok(vec![None; table.rows()]) };
-    let (attempt, bytes, tokens) = (optional("attempt")?, optional("bytes")?, optional("tokens")?);
+    require(table, &["request_id", "at_ns"])?;
+    let (id, at) = (table.ints("request_id")?, table.ints("at_ns")?);
+    let (attempt, bytes, tokens) = (table.ints("attempt")?, table.ints("bytes")?, table.ints("tokens")?);
     Ok((0..table.rows())
         .map(|i| Chunk {
-            request_id: id[i].unwrap_or(-1),
-            attempt: attempt[i].unwrap_or(0),
-            at_ns: at[i].unwrap_or(0),
-            bytes: bytes[i],
-            tokens: tokens[i],
+            request_id: id.get(i).unwrap_or(-1),
+            attempt: attempt.get(i).unwrap_or(0),
+            at_ns: at.get(i).unwrap_or(0),
+            bytes: bytes.get(i),
+            tokens: tokens.get(i),
         })
         .collect())
 }

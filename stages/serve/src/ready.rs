@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use engines::{Api, Engine};
+use engines::{Api, Engine, Limit};
 use pipeline::Json;
 use serde_json::json;
 
@@ -142,9 +142,7 @@ pub(crate) fn limits(
             }
             _ => Json::Null,
         };
-        let number = |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
-        let divisor = if limit.divided_by.is_some() { number(&limit.divided_by) } else { Some(1) };
-        let promised = number(&limit.setting).zip(divisor.filter(|d| *d > 0)).map(|(n, d)| n / d);
+        let promised = promise(limit, settings);
         if value.is_null() {
             warnings.push(format!("the server does not tell its limit `{name}` ({})", limit.path));
         } else if let Some(promised) = promised.filter(|p| value.as_u64() != Some(*p)) {
@@ -153,6 +151,18 @@ pub(crate) fn limits(
         values.insert(name.replace('-', "_"), value);
     }
     (values, warnings)
+}
+
+/// Returns the limits by name as the settings promise them; null where they say nothing.
+pub(crate) fn promised(engine: &Engine, settings: &BTreeMap<String, Json>) -> BTreeMap<String, Json> {
+    let limits = engine.limits.iter();
+    limits.map(|(name, limit)| (name.replace('-', "_"), promise(limit, settings).into())).collect()
+}
+
+fn promise(limit: &Limit, settings: &BTreeMap<String, Json>) -> Option<u64> {
+    let number = |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
+    let divisor = if limit.divided_by.is_some() { number(&limit.divided_by) } else { Some(1) };
+    number(&limit.setting).zip(divisor.filter(|d| *d > 0)).map(|(n, d)| n / d)
 }
 
 #[cfg(test)]

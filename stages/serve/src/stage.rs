@@ -133,6 +133,7 @@ impl StageKind for Serve {
             "model": server.model,
             "api": engine.api,
             "endpoints": engine.endpoints,
+            "log_events": engine.log.events,
         });
         Ok(Done {
             outputs: vec![Output::json("server", &descriptor)],
@@ -140,6 +141,21 @@ impl StageKind for Serve {
             observations: BTreeMap::new(),
             warnings,
         })
+    }
+
+    /// Describes the server as its settings promise it.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let environment = environment(provisioned(job.input_of_kind("provision"))?, job)?;
+        let engine: Engine =
+            serde_json::from_value(environment["engine"]["definition"].clone()).map_err(|e| {
+                Failure::failed(format!("the provisioned engine's definition is unreadable: {e}"))
+            })?;
+        let given = job.parameters["settings"].as_object().cloned().unwrap_or_default();
+        let settings = resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let name = environment["model"]["name"].as_str().unwrap_or_default();
+        let limits = ready::promised(&engine, &settings);
+        let descriptor = describe(&environment, &engine, name, &settings, &limits);
+        Ok(Done { outputs: vec![Output::json("server", &descriptor)], ..Done::default() })
     }
 }
 

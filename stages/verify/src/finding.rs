@@ -56,9 +56,19 @@ impl Finding<'_> {
             && self.severity != Severity::Warn
     }
 
+    /// The label on an axis: the cell's, or for the stage as a whole that of all its cells, if
+    /// they share one. So the stages of a verify cell for each host can be told apart.
     fn coordinate(&self, axis: &str) -> Scalar {
-        let cell = self.judgement.cell.map(|c| &self.stage.cells[c]);
-        cell.and_then(|c| c.input.coordinates.get(axis)).cloned().unwrap_or(Scalar::Null)
+        let label = |c: usize| self.stage.cells[c].input.coordinates.get(axis);
+        let label = match self.judgement.cell {
+            Some(cell) => label(cell),
+            None => {
+                let mut labels = (0..self.stage.cells.len()).map(label);
+                let first = labels.next().flatten();
+                first.filter(|first| labels.all(|l| l == Some(*first)))
+            }
+        };
+        label.cloned().unwrap_or(Scalar::Null)
     }
 
     fn place(&self) -> Option<String> {

@@ -1,12 +1,22 @@
 //! The contract of a gate.
 
-use pipeline::{Failure, Json, Problem};
+use pipeline::{Failure, Json, Library, Problem, Step};
 use rows::Settings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::finding::{Judgement, Severity};
 use crate::study::Stage;
+
+/// The parameters of a gate as the experiment says them.
+pub(crate) type Values = serde_json::Map<String, Json>;
+
+/// A name that stands for nothing.
+pub(crate) struct Unresolved {
+    pub(crate) key: &'static str,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
 
 /// A question asked of every cell, or of a stage as a whole.
 pub(crate) trait Gate: Send + Sync {
@@ -18,6 +28,14 @@ pub(crate) trait Gate: Send + Sync {
     fn severity(&self) -> Severity;
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
+    /// Puts definitions of the library in the place of their names, before the parameters are
+    /// checked.
+    ///
+    /// # Errors
+    /// If a name stands for nothing.
+    fn resolve(&self, _values: &mut Values, _library: &dyn Library) -> Result<(), Unresolved> {
+        Ok(())
+    }
     /// Checks the parameters and returns them with defaults filled in.
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>>;
     /// Returns the name in the results, if parameters decide it.
@@ -37,6 +55,10 @@ pub(crate) trait TypedGate: Send + Sync {
     const SEVERITY: Severity;
     /// Judges one stage.
     fn judge(&self, parameters: &Self::Parameters, stage: &Stage<'_>) -> Vec<Judgement>;
+    /// See [`Gate::resolve`].
+    fn resolve(&self, _values: &mut Values, _library: &dyn Library) -> Result<(), Unresolved> {
+        Ok(())
+    }
     /// Says what is wrong with well-typed parameters.
     fn check(&self, _parameters: &Self::Parameters, _settings: &Settings<'_>) -> Vec<Problem> {
         Vec::new()
@@ -60,6 +82,10 @@ impl<G: TypedGate> Gate for G {
         rows::inline_schema::<G::Parameters>()
     }
 
+    fn resolve(&self, values: &mut Values, library: &dyn Library) -> Result<(), Unresolved> {
+        TypedGate::resolve(self, values, library)
+    }
+
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
         let parameters: G::Parameters = settings.read()?;
         let problems = self.check(&parameters, settings);
@@ -73,12 +99,13 @@ impl<G: TypedGate> Gate for G {
     }
 }
 
-/// Judges every cell that has rows with one function.
+/// Judges every cell that has rows with one function, cells in parallel, results in their order.
 pub(crate) fn each(
     stage: &Stage<'_>,
-    judge: impl Fn(&crate::study::Cell<'_>, &rows::CellRows) -> Verdict,
+    judge: impl Fn(&crate::study::Cell<'_>, &rows::CellRows) -> Verdict + Sync,
 ) -> Vec<Judgement> {
-    let cells = stage.cells.iter().enumerate();
+    use rayon::prelude::*;
+    let cells = stage.cells.par_iter().enumerate();
     cells
         .filter_map(|(i, cell)| {
             let Verdict { passed, observed, expected, evidence } = judge(cell, cell.rows.as_ref()?);
@@ -105,10 +132,60 @@ impl Verdict {
         Self { passed: None, observed: why.into(), expected: expected.into(), evidence: None }
     }
 
+    /// Says it of the stage as a whole.
+    pub(crate) fn of_stage(self) -> Judgement {
+        let Self { passed, observed, expected, evidence } = self;
+        Judgement { cell: None, passed, observed, expected, evidence }
+    }
+
+    /// Says it of one cell.
+    pub(crate) fn of_cell(self, cell: usize) -> Judgement {
+        Judgement { cell: Some(cell), ..self.of_stage() }
+    }
+
     pub(crate) fn evidence(mut self, evidence: Option<String>) -> Self {
         self.evidence = evidence;
         self
     }
+}
+
+/// Returns a problem for each named parameter that is no share between 0 and 1.
+pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) -> Vec<Problem> {
+    let wrong = shares.iter().filter(|(_, share)| !(*share > 0.0 && *share <= 1.0));
+    wrong
+        .map(|(name, share)| {
+            let message = format!("`{name}` must be above 0 and at most 1, got {share}");
+            settings.problem(&[Step::Key((*name).to_owned())], message)
+        })
+        .collect()
+}
+
+/// Shows a measured number with three significant digits, for people.
+pub(crate) fn show(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    if (0..=6).contains(&digits) {
+        format!("{value:.*}", digits as usize)
+    } else if digits < 0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+/// Shows a relative change, such as `+12 %`.
+pub(crate) fn percent(change: f64) -> String {
+    format!("{:+.1} %", 100.0 * change)
+}
+
+/// Names the first few of a list of places or findings.
+pub(crate) fn listed(found: &[String]) -> Option<String> {
+    const SHOWN: usize = 5;
+    let more = found.len().saturating_sub(SHOWN);
+    let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!found.is_empty()).then(|| format!("{}{tail}", found[..found.len().min(SHOWN)].join("; ")))
 }
 
 /// Names the first few of a list of rows.

@@ -1,17 +1,17 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
-use artifacts::{Column, Store, Table, TableError};
-use pipeline::{
-    CellStatus, Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
-};
+use artifacts::{Store, TableError};
+use pipeline::{Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step};
 use rows::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::census::census_table;
+use crate::comparability::{comparability_table, pairs};
 use crate::finding::{Finding, Severity, exclusions_table, gates_table};
-use crate::gate::Gate;
-use crate::gates::ALL;
-use crate::study::{self, Stage};
+use crate::gate::{Gate, Unresolved};
+use crate::gates::{ALL, ComparabilityParameters};
+use crate::study;
 
 /// The `verify` kind. Settings: `gates`, a list of `{gate: …}` with `severity`, `reason`
 /// (required with severity `exclude`) and the gate's own parameters. The outputs are described
@@ -38,7 +38,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        4
     }
 
     fn class(&self) -> Class {
@@ -91,17 +91,26 @@ impl StageKind for Verify {
         .expect("an object is a schema")
     }
 
-    fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
-        let (gates, problems) = plan(settings);
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let (gates, problems) = plan(settings, library);
         if problems.is_empty() { Ok(json!({ "gates": gates })) } else { Err(problems) }
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         run(job.parameters, job.inputs, job.store, job.control)
     }
+
+    /// Judges as ever, but no cell is barred: what a gate finds in made-up rows says nothing.
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let mut parameters = job.parameters.clone();
+        for gate in parameters["gates"].as_array_mut().into_iter().flatten() {
+            gate["severity"] = json!(Severity::Warn);
+        }
+        run(&parameters, job.inputs, job.store, job.control)
+    }
 }
 
-fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
+fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
     let Some(declared) = settings.get("gates").and_then(Json::as_array).filter(|g| !g.is_empty()) else {
         let problem = Problem::at(&["gates"], "a verify stage needs at least one gate")
             .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
@@ -116,7 +125,7 @@ fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
         let severity = values.shift_remove("severity");
         let reason = values.shift_remove("reason").and_then(|r| r.as_str().map(str::to_owned));
         let what = format!("gate `{}`", named.as_deref().unwrap_or("?"));
-        let settings = Settings { values, route: &route, what };
+        let mut settings = Settings { values, route: &route, what };
         let Some(gate) = named.as_deref().and_then(gate) else {
             problems.push(match named {
                 Some(wrong) => settings
@@ -148,6 +157,10 @@ fn plan(settings: &Json) -> (Vec<Planned>, Vec<Problem>) {
                     "say why such cells are left out: the reason stands in the report's exclusion ledger",
                 ),
             );
+        }
+        if let Err(Unresolved { key, message, hint }) = gate.resolve(&mut settings.values, library) {
+            problems.push(settings.problem(&[Step::Key(key.to_owned())], message).hint(hint));
+            continue;
         }
         match (gate.plan(&settings), severity) {
             (Ok(parameters), Some(severity)) => {
@@ -194,12 +207,27 @@ pub(crate) fn run(
             }
         }
     }
+    let mut compared = Vec::new();
+    for planned in planned.iter().filter(|p| p.gate == "comparability") {
+        let given: ComparabilityParameters = serde_json::from_value(planned.parameters.clone())
+            .map_err(|e| Failure::failed(format!("gate comparability: {e}")))?;
+        for stage in stages.iter().filter(|s| s.axes.contains(&given.across)) {
+            compared.push((stage, given.across.clone(), pairs(stage, &given.across, &given.varies)));
+        }
+    }
     let wrong = |e: TableError| Failure::failed(e.to_string());
     let mut done = Done::default();
     done.outputs.push(Output::table("gates", &gates_table(&findings, &axes).map_err(wrong)?)?);
     done.outputs.push(Output::table("exclusions", &exclusions_table(&findings, &axes).map_err(wrong)?)?);
     done.outputs.push(Output::table("census", &census_table(&stages, &findings).map_err(wrong)?)?);
+    done.outputs.push(Output::table("comparability", &comparability_table(&compared).map_err(wrong)?)?);
     done.outputs.push(Output::json("verdict", &verdict(&findings)));
+    for stage in &stages {
+        let sources = crate::census::sources(stage);
+        if sources.contains(", ") {
+            done.warnings.push(format!("the rows of {} come from different sources: {sources}", stage.name));
+        }
+    }
     for finding in findings.iter().filter(|f| f.judgement.passed == Some(false)) {
         let at = finding.judgement.cell.map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
         done.warnings.push(format!(
@@ -236,48 +264,4 @@ fn verdict(findings: &[Finding<'_>]) -> Json {
         "warned": broken(Severity::Warn),
         "not_judged": count(&|f| f.judgement.passed.is_none()),
     })
-}
-
-fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, of: &dyn Fn(&Stage<'_>) -> usize| {
-        Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok())).unit("1").describe(meaning)
-    };
-    let with =
-        |s: &Stage<'_>, status: CellStatus| s.cells.iter().filter(|c| c.input.status == status).count();
-    let rows = |s: &Stage<'_>, keep: &dyn Fn(&rows::Request) -> bool| {
-        s.cells.iter().filter_map(|c| c.rows.as_ref()).flat_map(|r| &r.requests).filter(|r| keep(r)).count()
-    };
-    let barred = |s: &Stage<'_>| {
-        let cells: std::collections::BTreeSet<Option<usize>> = findings
-            .iter()
-            .filter(|f| f.stage.name == s.name && f.bars_its_cell())
-            .map(|f| f.judgement.cell)
-            .collect();
-        cells.len()
-    };
-    let columns = vec![
-        Column::text("stage", stages.iter().map(|s| Some(s.name))).describe("the load stage"),
-        int("product", "product of the numbers of labels that occur on its axes", &|s| {
-            if s.cells.is_empty() { 0 } else { s.labels().iter().map(Vec::len).product() }
-        }),
-        int("planned", "planned cells, those the experiment excludes among them", &|s| s.cells.len()),
-        int("excluded", "cells the experiment excludes", &|s| with(s, CellStatus::Excluded)),
-        int("ok", "cells that completed", &|s| with(s, CellStatus::Ok)),
-        int("failed", "cells that failed", &|s| with(s, CellStatus::Failed)),
-        int("hung", "cells that hung", &|s| with(s, CellStatus::Hung)),
-        int("timeout", "cells whose time limit passed", &|s| with(s, CellStatus::Timeout)),
-        int("skipped", "cells skipped", &|s| with(s, CellStatus::Skipped)),
-        int("interrupted", "cells the user stopped", &|s| with(s, CellStatus::Interrupted)),
-        int("barred", "ok cells that gates keep from every statistic", &barred),
-        int("rows_measured", "measured rows", &|s| rows(s, &|r| r.is_measured())),
-        int("rows_measured_ok", "measured rows of status ok", &|s| {
-            rows(s, &|r| r.is_measured() && r.is_ok())
-        }),
-        int("rows_warmup", "warm-up rows", &|s| rows(s, &|r| !r.is_measured() && !r.superseded)),
-        int("rows_superseded", "rows replaced by a later attempt", &|s| rows(s, &|r| r.superseded)),
-        int("rows_expected", "measured rows the ok cells planned", &|s| {
-            s.cells.iter().filter_map(|c| usize::try_from(c.fact("expected_requests")?).ok()).sum()
-        }),
-    ];
-    Table::with_metadata(columns, &[("keys", "stage"), ("level", "marginal")])
 }

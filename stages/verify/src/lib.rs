@@ -9,6 +9,7 @@
 //! - `exclusions`: the cells that may enter no statistic: `stage`, `cell`, the axes, `gate`,
 //!   `severity`, `reason`;
 //! - `census`: per load stage, cells and rows counted two ways;
+//! - `comparability`: for each gate `comparability`, pairs of compared cells facet by facet;
 //! - `verdict`: JSON `{passed, failed, excluded, warned, not_judged}`, counts of findings, and
 //!   `failed_gates`, the names of the gates of severity `fail` that failed.
 //!
@@ -17,18 +18,29 @@
 //! whoever runs the experiment ends with an error if that is not 0. Downstream, `analyze` takes
 //! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
 
+mod census;
+#[cfg(test)]
+mod client_tests;
+mod comparability;
 mod finding;
 mod gate;
 mod gates;
+mod hardware;
 mod kind;
 #[cfg(test)]
 mod measured;
+mod series;
 mod study;
 
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod manual;
+#[cfg(test)]
+mod rates;
 #[cfg(test)]
 mod tests;
 
 pub use gates::{GatePage, pages};
+pub use hardware::{Hardware, collections, shipped};
 pub use kind::Verify;

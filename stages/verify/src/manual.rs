@@ -43,7 +43,87 @@ fn page() -> String {
             writeln!(text, "- none").unwrap();
         }
     }
+    hardware(&mut text);
+    tables(&mut text);
+    faults(&mut text);
     text
+}
+
+/// Documents the hardware that ships.
+fn hardware(text: &mut String) {
+    text.push_str(
+        "\n## The collection `hardware`\n\n\
+         What `physical-roofs` takes by name; a definition of your own goes into a folder `hardware` beside the \
+         experiment, or into its section `hardware`. The numbers are the makers', for dense products; memory is \
+         rounded up to the binary unit.\n\n```yaml\n",
+    );
+    for shipped in crate::shipped() {
+        let indented: Vec<String> = shipped.text.lines().map(|line| format!("  {line}")).collect();
+        writeln!(text, "{}:\n{}", shipped.name, indented.join("\n")).unwrap();
+    }
+    text.push_str("```\n");
+}
+
+/// Documents the tables from a study's own.
+fn tables(text: &mut String) {
+    text.push_str(
+        "\n## The tables\n\n\
+         Columns named by axes stand in `gates` and `exclusions` behind `cell`. A judgement of a stage as a whole has the label of an axis that the cells share, else null. A user's own gate in SQL sees the \
+         tables of one cell; these four are read by `benchtrail sql` (with the stage's name, \
+         quoted: `\"checks.gates\"`) and by the templates of reports.\n",
+    );
+    let done = crate::faults::example();
+    for name in ["gates", "exclusions", "census", "comparability"] {
+        let table = crate::tests::table(&done, name);
+        let keys = table.metadata("keys").unwrap_or_default().replace("configuration,rep,", "AXES,");
+        writeln!(text, "\n### {name}\n\nKey: `{keys}`.\n\n| column | unit | meaning |\n|---|---|---|")
+            .unwrap();
+        for column in table.names().into_iter().filter(|c| c != "configuration" && c != "rep") {
+            let unit = table.unit(&column).unwrap_or_default();
+            let meaning = table.description(&column).unwrap_or_default();
+            writeln!(text, "| `{column}` | {unit} | {meaning} |").unwrap();
+        }
+    }
+}
+
+/// Documents what is caught by what, from the test that injects it.
+fn faults(text: &mut String) {
+    text.push_str(
+        "\n## False alarms and power\n\n\
+         A gate that counts or compares is no test: over rows in order it is never wrong. The tests are `warm-up`, \
+         `stationarity` and `order-effects`: each keeps the chance of any false alarm in a load stage at its \
+         `alpha`, 1 % by default, if the waves of a cell (or the repetitions of a coordinate) could as well have come in \
+         any other order; `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
+         for each pair. A machine with other work to do breaks that assumption, and rightly sets off the alarm.\n\n\
+         What was seen over simulated closed loops (16 cells of 40 requests, 1 and 4 clients, a server that works on all requests at once and one that works on one, log-normal latencies, \
+         a server whose mood all requests in flight share, fixed seeds; the 400 runs are a test that is not run by \
+         default). Of the 400 runs 20 are expected to alarm by chance; with `alpha: 0.01`, where 4 are, 2, 3 and \
+         4 did:\n\n\
+         | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
+         |---|---|---|---|---|\n",
+    );
+    for [gate, clean, bare, every, one] in crate::rates::SEEN {
+        writeln!(text, "| `{gate}` | {clean} | {bare} | {every} | {one} |").unwrap();
+    }
+    text.push_str(
+        "\n## Faults, and what catches them\n\n\
+         Each of these was injected by itself into a study in order; the gates named caught it, and no other did.\n\n\
+         | fault | gates |\n|---|---|\n",
+    );
+    for fault in crate::faults::FAULTS {
+        let gates: Vec<String> = fault.gates.iter().map(|g| format!("`{g}`")).collect();
+        writeln!(text, "| {} | {} |", fault.what, gates.join(", ")).unwrap();
+    }
+    text.push_str("| bytes changed in the store | `digests`: the verify cell itself fails |\n");
+    text.push_str("\n`nobody-waits-long` is a gate in SQL: `");
+    text.push_str(crate::faults::NOBODY_WAITS_LONG);
+    text.push_str(
+        "`.\n\n## Faults that rows cannot show\n\n\
+         | fault | why not, and what stands against it |\n|---|---|\n",
+    );
+    for (fault, why) in crate::faults::NOT_IN_DATA {
+        writeln!(text, "| {fault} | {why} |").unwrap();
+    }
 }
 
 #[test]

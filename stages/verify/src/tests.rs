@@ -78,7 +78,7 @@ pub(crate) fn every_gate() -> Json {
     ]})
 }
 
-fn canonical(settings: &Json) -> Json {
+pub(crate) fn canonical(settings: &Json) -> Json {
     struct NoLibrary;
     impl pipeline::Library for NoLibrary {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -95,11 +95,11 @@ pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
     run(&canonical(settings), inputs, store, &Control::quiet()).unwrap()
 }
 
-fn table(done: &Done, name: &str) -> Table {
+pub(crate) fn table(done: &Done, name: &str) -> Table {
     Table::from_parquet(bytes(done, name)).unwrap()
 }
 
-fn bytes(done: &Done, name: &str) -> Vec<u8> {
+pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
     let output: &Output = done.outputs.iter().find(|o| o.name == name).unwrap();
     let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
     bytes.clone()
@@ -308,8 +308,9 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "`fatal` is no severity — did you mean `fail`?",
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
-            "which gate? — there are: census, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, client-lag, same-prompts, repeats, identities, sql",
+            "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, \
+             delivered-length, context-ceiling, client-lag, client-health, calibrated-range, clock, identities, physical-roofs, engine-identity, \
+             cold-cache, same-prompts, comparability, warm-up, stationarity, order-effects, repeats, sql",
         ]
     );
 }
@@ -404,4 +405,33 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
             "a query may not call `random` — -",
         ]
     );
+}
+
+#[test]
+fn rows_of_different_sources_are_not_mixed_unnoticed() {
+    let (_folder, store) = store();
+    let with = |source: &str, rep: i64| {
+        let rows = rows(rep * 7_000);
+        let facts = Table::new(vec![
+            Column::text("source", [Some(source)]),
+            Column::int("expected_requests", [Some(rows.expected)]),
+            Column::int("warmup_requests", [Some(1)]),
+        ]);
+        let tables = [
+            ("requests", synthetic::requests_table(&rows.requests).unwrap()),
+            ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
+            ("cell", facts.unwrap()),
+        ];
+        let at = [("configuration", Scalar::Text("a".into())), ("rep", Scalar::Int(rep))];
+        synthetic::cell(&store, &at, Json::Null, &tables).unwrap()
+    };
+    let judge = |second: &str| {
+        let cells = vec![with("measured", 1), with(second, 2)];
+        let done = verify(&store, &[synthetic::input("ladder", "load", cells)], &every_gate());
+        let census = table(&done, "census");
+        let sources = census.text("sources").unwrap()[0].map(str::to_owned);
+        (sources, done.warnings.iter().any(|w| w.contains("come from different sources")))
+    };
+    assert_eq!(judge("measured"), (Some("measured".to_owned()), false));
+    assert_eq!(judge("simulated"), (Some("1 measured, 1 simulated".to_owned()), true));
 }

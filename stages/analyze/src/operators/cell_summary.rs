@@ -2,12 +2,14 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem};
+use rayon::prelude::*;
 use rows::{CellRows, METRICS, Metric, Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::intake::Rows;
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
 
 pub(crate) struct CellSummary;
@@ -35,9 +37,9 @@ const STATISTICS: &[(&str, Statistic)] = &[
     ("max", |s| Some(s.max())),
 ];
 
-const ICL: (&str, &str, &str) =
+pub(crate) const ICL: (&str, &str, &str) =
     ("icl_ms", "ms", "each gap between consecutive chunks that carry text; the first chunk is no gap");
-const ITL: (&str, &str, &str) = (
+pub(crate) const ITL: (&str, &str, &str) = (
     "itl_ms",
     "ms/tok",
     "each gap ÷ tokens of the later chunk, once per token; null if a chunk's tokens are unknown",
@@ -67,6 +69,11 @@ fn columns() -> Vec<Spec> {
             "prefix_hit_rate",
             "1",
             "cached ÷ prompt tokens as the server says; null if it does not say",
+        ),
+        Spec::float(
+            "schema_valid_rate",
+            "1",
+            "complete structured answers that keep their schema ÷ those checked; null if none was asked for",
         ),
         Spec::float("tokens_per_chunk", "tok", "output tokens ÷ chunks with text, over ok requests"),
         Spec::float(
@@ -121,11 +128,12 @@ impl Operator for CellSummary {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
-        for (at, cell) in &load.cells {
+        // In parallel, in the order of the cells: a row depends on its own cell alone.
+        let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
             context.control.check()?;
-            rows.push(summarise(at.clone(), cell));
-        }
+            Ok(summarise(at.clone(), &cell.get()?))
+        };
+        let rows = load.cells.par_iter().map(one).collect::<Result<Vec<Row>, Failure>>()?;
         let keys = load.axes.clone();
         Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
     }
@@ -144,6 +152,8 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     let (output, prompt) = (total(|t| t.request.output_tokens), total(|t| t.request.prompt_tokens));
     let cached = total(|t| t.request.cached_prompt_tokens);
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
+    let judged: Vec<bool> = timings.iter().filter_map(|t| t.request.schema_valid).collect();
+    let valid = judged.iter().filter(|valid| **valid).count();
     let mean = |sum: Option<i64>| number(sum.map(|s| s as f64 / ok.len() as f64));
     let int = |value: Option<i64>| value.map_or(Scalar::Null, Scalar::Int);
     let lag = sample(timings.iter().filter_map(|t| Some(t.request.send_lag_ns? as f64 / 1e6)));
@@ -164,6 +174,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
         mean(output),
         mean(prompt),
         number(cached.zip(prompt).filter(|(_, p)| *p > 0).map(|(c, p)| c as f64 / p as f64)),
+        number((!judged.is_empty()).then(|| valid as f64 / judged.len() as f64)),
         number(output.filter(|_| chunks > 0).map(|n| n as f64 / chunks as f64)),
         server(|t| t.request.server_prompt_ms),
         server(|t| t.request.server_predicted_ms),
@@ -174,7 +185,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     }
     let gaps = || ok.iter().flat_map(|t| t.gaps.gaps.iter().copied());
     distribution(&mut values, sample(gaps().map(|(gap, _)| gap)).as_ref());
-    distribution(&mut values, per_token(&ok).as_ref());
+    distribution(&mut values, per_token(&ok).and_then(|v| Sample::new(v).ok()).as_ref());
     let measured = timings.iter().map(|t| t.row);
     let mut lineage = spans(&cell.requests_digest.to_string(), measured);
     if let Some(digest) = cell.chunks_digest {
@@ -189,7 +200,7 @@ fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
-fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
+pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Vec<f64>> {
     let mut values = Vec::new();
     for (gap, tokens) in ok.iter().flat_map(|t| t.gaps.gaps.iter()) {
         let tokens = (*tokens)?;
@@ -197,10 +208,10 @@ fn per_token(ok: &[&Timing<'_>]) -> Option<Sample> {
             values.push(gap / tokens as f64);
         }
     }
-    sample(values.into_iter())
+    Some(values)
 }
 
-fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
+pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
 }
 

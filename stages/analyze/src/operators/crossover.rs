@@ -9,7 +9,7 @@ use statistics::{Sample, t_interval};
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::pairs::{Pair, Sides, matched, rung};
+use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
 
 pub(crate) struct Crossover;
 
@@ -32,13 +32,6 @@ struct Parameters {
     /// The level of the t interval of the mean difference.
     #[serde(default = "confidence")]
     confidence: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Better {
-    Higher,
-    Lower,
 }
 
 fn confidence() -> f64 {
@@ -111,12 +104,16 @@ impl Operator for Crossover {
             matched.keys.iter().filter(|k| **k != given.ladder && !given.over.contains(k)).cloned().collect();
         let kept: Vec<usize> = keys.iter().filter_map(position).collect();
         let mut groups: Vec<(Vec<Scalar>, Vec<Member<'_>>)> = Vec::new();
+        let mut keyed = Vec::with_capacity(matched.pairs.len());
         for pair in &matched.pairs {
             let key: Vec<Scalar> = kept.iter().map(|p| pair.key[*p].clone()).collect();
-            let member = (rung(&pair.key[ladder], &given.ladder)?, pair);
-            match groups.iter_mut().find(|(k, _)| *k == key) {
-                Some((_, members)) => members.push(member),
-                None => groups.push((key, vec![member])),
+            keyed.push((key, (rung(&pair.key[ladder], &given.ladder)?, pair)));
+        }
+        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+        for (key, member) in keyed {
+            match groups.last_mut() {
+                Some((last, members)) if *last == key => members.push(member),
+                _ => groups.push((key, vec![member])),
             }
         }
         let unit = from.spec(&given.column).and_then(|s| s.unit.clone()).unwrap_or_default();

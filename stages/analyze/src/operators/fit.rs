@@ -23,6 +23,16 @@ struct Parameters {
     column: String,
     /// The model.
     model: Model,
+    /// How the parameters are found; the other methods are linearisations of Michaelis–Menten's
+    /// law.
+    #[serde(default)]
+    method: Method,
+    /// Values of the ladder at which the fitted curve is read, a row each.
+    #[serde(default)]
+    predict: Vec<f64>,
+    /// How many times the largest value measured a prediction may lie at; beyond, it is refused.
+    #[serde(default = "twice")]
+    extrapolate: f64,
     /// The level of the parameters' t intervals.
     #[serde(default = "confidence")]
     confidence: f64,
@@ -48,8 +58,40 @@ impl Model {
     }
 }
 
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Method {
+    #[default]
+    Nonlinear,
+    LineweaverBurk,
+    HanesWoolf,
+    EadieHofstee,
+}
+
+impl Method {
+    fn linearisation(self) -> Option<statistics::Linearisation> {
+        match self {
+            Self::Nonlinear => None,
+            Self::LineweaverBurk => Some(statistics::Linearisation::LineweaverBurk),
+            Self::HanesWoolf => Some(statistics::Linearisation::HanesWoolf),
+            Self::EadieHofstee => Some(statistics::Linearisation::EadieHofstee),
+        }
+    }
+
+    fn words(self) -> String {
+        match self.linearisation() {
+            None => "nonlinear least squares on the original scale (Levenberg–Marquardt)".to_owned(),
+            Some(line) => format!("least-squares line of the {} transform", line.word()),
+        }
+    }
+}
+
 fn confidence() -> f64 {
     0.95
+}
+
+fn twice() -> f64 {
+    2.0
 }
 
 fn columns(given: &Parameters) -> Vec<Spec> {
@@ -57,7 +99,11 @@ fn columns(given: &Parameters) -> Vec<Spec> {
     let (y, x, level) = (&given.column, &given.ladder, given.confidence);
     vec![
         Spec::text("model", format!("{y} = {formula} with x = {x}")),
-        Spec::float("value", "", "the parameter; null if the points do not determine it"),
+        Spec::float(
+            "value",
+            "",
+            "the parameter, or the curve at a value asked for; null if the points do not determine it, or the value lies too far beyond them",
+        ),
         Spec::float("std_error", "", "its standard error; null without degrees of freedom"),
         Spec::float("ci_low", "", format!("lower end of its {level} t interval")),
         Spec::float("ci_high", "", format!("upper end of its {level} t interval")),
@@ -80,7 +126,7 @@ impl Operator for Fit {
     }
 
     fn source(&self) -> &'static str {
-        "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits of the same points give other parameters. USL after Gunther (1993)."
+        "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other parameters, so the method is named. A prediction further out than `extrapolate` times the largest value measured is refused; its row says so. USL after Gunther (1993)."
     }
 
     fn schema(&self) -> Json {
@@ -91,8 +137,23 @@ impl Operator for Fit {
         let given: Parameters = settings.read()?;
         let wanted = [(at("column"), given.column.as_str())];
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
+        let mut problems = Vec::new();
         if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            return Err(vec![settings.problem(&at("confidence"), "a confidence level lies between 0 and 1")]);
+            problems.push(settings.problem(&at("confidence"), "a confidence level lies between 0 and 1"));
+        }
+        if given.method != Method::Nonlinear && !matches!(given.model, Model::MichaelisMenten) {
+            problems.push(
+                settings.problem(&at("method"), "a linearisation belongs to the model `michaelis-menten`"),
+            );
+        }
+        if !(given.extrapolate >= 1.0 && given.extrapolate.is_finite()) {
+            problems.push(settings.problem(&at("extrapolate"), "`extrapolate` is a factor of at least 1"));
+        }
+        if given.predict.iter().any(|x| !(*x > 0.0 && x.is_finite())) {
+            problems.push(settings.problem(&at("predict"), "a value of a ladder is a positive number"));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
         }
         Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
     }
@@ -114,9 +175,16 @@ impl Operator for Fit {
                     used.push(row);
                 }
             }
-            let fitted = statistics::fit(model, &points);
+            let fitted = match given.method.linearisation() {
+                None => statistics::fit(model, &points),
+                Some(line) => statistics::fit_linearised(line, &points),
+            };
             let method = match &fitted {
-                Ok(_) => "nonlinear least squares on the original scale (Levenberg–Marquardt)".to_owned(),
+                Ok(f) if f.df == 0 => format!(
+                    "{}; no degree of freedom: the curve goes through every point",
+                    given.method.words()
+                ),
+                Ok(_) => given.method.words(),
                 Err(error) => format!("not fitted: {error}"),
             };
             let fitted = fitted.ok();
@@ -140,9 +208,52 @@ impl Operator for Fit {
                 ];
                 rows.push(Row { key, values, lineage: spans(&given.from, used.iter().copied()) });
             }
+            rows.extend(predictions(&given, &key, fitted.as_ref(), &used, &missing));
         }
         keys.push("parameter".to_owned());
         let missing = from.missing.clone();
         Ok(Frame { level: Level::Marginal, keys, specs: columns(&given), rows, missing })
     }
+}
+
+/// The curve at the values asked for, in rows like those of the parameters.
+fn predictions(
+    given: &Parameters,
+    key: &[Scalar],
+    fitted: Option<&statistics::Fit>,
+    used: &[usize],
+    missing: &Scalar,
+) -> Vec<Row> {
+    let Some(fitted) = fitted else { return Vec::new() };
+    let row = |x: &f64| {
+        let value = fitted.predict(*x, given.extrapolate);
+        let told = match value {
+            Some(_) if *x > fitted.largest_x => {
+                format!("extrapolated to {} times the largest value", x / fitted.largest_x)
+            }
+            Some(_) => "within the values measured".to_owned(),
+            None => format!(
+                "refused: {x} is {} times the largest value measured, more than {}",
+                x / fitted.largest_x,
+                given.extrapolate
+            ),
+        };
+        let mut key = key.to_vec();
+        key.push(text(format!("at {x}")));
+        let values = vec![
+            text(fitted.model.formula()),
+            number(value),
+            Scalar::Null,
+            Scalar::Null,
+            Scalar::Null,
+            count(used.len()),
+            count(fitted.df),
+            number(Some(fitted.rss)),
+            number(fitted.r2),
+            text(told),
+            missing.clone(),
+        ];
+        Row { key, values, lineage: spans(&given.from, used.iter().copied()) }
+    };
+    given.predict.iter().map(row).collect()
 }

@@ -44,9 +44,17 @@ struct Bound {
 }
 
 impl Bound {
+    fn value(&self, timing: &Timing<'_>) -> Option<f64> {
+        rows::metric(&self.metric).and_then(|m| (m.of)(timing))
+    }
+
     fn met(&self, timing: &Timing<'_>) -> bool {
-        let value = rows::metric(&self.metric).and_then(|m| (m.of)(timing));
-        value.map_or(self.undefined_meets, |v| v <= self.at_most)
+        self.value(timing).map_or(self.undefined_meets, |v| v <= self.at_most)
+    }
+
+    fn words(&self) -> String {
+        let undefined = if self.undefined_meets { " or undefined" } else { "" };
+        format!("{} ≤ {}{undefined}", self.metric, self.at_most)
     }
 }
 
@@ -55,6 +63,7 @@ fn columns() -> Vec<Spec> {
         Spec::text("bounds", "the bounds, all of which a request must meet"),
         Spec::int("n_ok", "1", "measured requests of status ok"),
         Spec::int("n_met", "1", "of these, those that meet every bound"),
+        Spec::int("n_undefined", "1", "of n_ok, those for which a bounded metric is undefined"),
         Spec::float("slo_pass_rate", "1", "n_met ÷ n_ok"),
         Spec::float("request_throughput", "req/s", "ok requests ÷ window, as in the cell summary"),
         Spec::float("goodput", "req/s", "n_met ÷ window = slo_pass_rate · request_throughput"),
@@ -71,7 +80,7 @@ impl Operator for Goodput {
     }
 
     fn source(&self) -> &'static str {
-        "The identity goodput = pass rate · request throughput holds to rounding."
+        "Every objective is a row, so several can be compared. A request for which a bounded metric is undefined does not meet it, unless the bound says `undefined-meets`. The identity goodput = pass rate · request throughput holds to rounding."
     }
 
     fn schema(&self) -> Json {
@@ -111,21 +120,24 @@ impl Operator for Goodput {
         let load = context.load(given.load.as_deref())?;
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
-            let timings = rows::timings(cell);
+            let cell = cell.get()?;
+            let timings = rows::timings(&cell);
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
             let window = first.zip(last).map(|(a, b)| (b - a) as f64 / 1e9).filter(|w| *w > 0.0);
             for objective in &given.objectives {
                 let met = ok.iter().filter(|t| objective.all.iter().all(|b| b.met(t))).count();
-                let bounds: Vec<String> =
-                    objective.all.iter().map(|b| format!("{} ≤ {}", b.metric, b.at_most)).collect();
+                let undefined =
+                    ok.iter().filter(|t| objective.all.iter().any(|b| b.value(t).is_none())).count();
+                let bounds: Vec<String> = objective.all.iter().map(Bound::words).collect();
                 let mut key = at.clone();
                 key.push(text(&objective.name));
                 let values = vec![
                     text(bounds.join(" and ")),
                     count(ok.len()),
                     count(met),
+                    count(undefined),
                     number((!ok.is_empty()).then(|| met as f64 / ok.len() as f64)),
                     number(window.map(|w| ok.len() as f64 / w)),
                     number(window.map(|w| met as f64 / w)),

@@ -3,16 +3,32 @@
 mod aggregate;
 mod breakdown;
 mod cell_summary;
+mod censored;
+mod censored_cells;
+mod changes;
+mod correlation;
 mod crossover;
+pub(crate) mod decision;
+mod distribution;
+mod energy;
 mod fit;
 mod goodput;
+mod identity;
 mod latency_multipliers;
+mod margins;
+mod mfu;
+mod monotonicity;
 mod paired_comparison;
 mod paired_deltas;
 mod pairs;
 mod parallel_efficiency;
+mod per_client_efficiency;
+mod ranking;
 mod requests;
 mod sql;
+mod steady_state;
+mod telemetry_summary;
+mod unpaired_comparison;
 mod wins;
 
 use crate::operator::Operator;
@@ -21,16 +37,31 @@ use crate::operator::Operator;
 pub(crate) const ALL: &[&dyn Operator] = &[
     &requests::Requests,
     &cell_summary::CellSummary,
+    &distribution::Distribution,
+    &steady_state::SteadyState,
+    &censored::Censored,
+    &goodput::Goodput,
     &aggregate::Aggregate,
+    &margins::Margins,
+    &censored_cells::CensoredCells,
     &parallel_efficiency::ParallelEfficiency,
+    &per_client_efficiency::PerClientEfficiency,
     &latency_multipliers::LatencyMultipliers,
+    &mfu::Mfu,
     &breakdown::Breakdown,
+    &monotonicity::Monotonicity,
+    &crossover::Crossover,
+    &fit::Fit,
     &paired_deltas::PairedDeltas,
     &paired_comparison::PairedComparison,
+    &unpaired_comparison::UnpairedComparison,
+    &changes::Changes,
     &wins::Wins,
-    &crossover::Crossover,
-    &goodput::Goodput,
-    &fit::Fit,
+    &ranking::Ranking,
+    &correlation::Correlation,
+    &identity::Identity,
+    &energy::Energy,
+    &telemetry_summary::TelemetrySummary,
     &sql::Sql,
 ];
 

@@ -1,17 +1,19 @@
 //! `paired-comparison`: is one side better than the other, over matched coordinates?
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
+use pipeline::{Failure, Json, Problem, Step};
 use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Bootstrap, BootstrapKind, Continuity, Interval, Sample, Wilcoxon, ZeroHandling, cohens_dz, holm,
-    rank_biserial, wilcoxon_signed_rank,
+    Bootstrap, Continuity, Interval, Sample, Tost, Wilcoxon, ZeroHandling, cohens_dz, paired_t,
+    rank_biserial, sign_flip_test, sign_test, tost_paired, wilcoxon_signed_rank,
 };
+use std::collections::BTreeMap;
 
 use crate::frame::{Frame, Level, Row, Span, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
+use crate::operators::decision::{Adjusted, Family, Kind, Rule, adjust};
 use crate::operators::pairs::{Pair, Sides, matched};
 
 pub(crate) struct PairedComparison;
@@ -31,6 +33,9 @@ struct Parameters {
     by: Vec<String>,
     /// The columns compared, one row each.
     columns: Vec<String>,
+    /// The test whose p value is adjusted and decides.
+    #[serde(default)]
+    test: Test,
     /// What becomes of zero deltas in Wilcoxon's test.
     #[serde(default)]
     zeros: Zeros,
@@ -40,16 +45,27 @@ struct Parameters {
     /// The kind of bootstrap interval of the mean delta.
     #[serde(default)]
     bootstrap: Kind,
-    /// The number of resamples; the unit of resampling is the pair.
+    /// Axes whose labels are the resampling unit: pairs of one label are drawn together. None:
+    /// the unit is the pair.
+    #[serde(default)]
+    cluster: Vec<String>,
+    /// The number of resamples.
     #[serde(default = "resamples")]
     resamples: u32,
     /// The level of the interval.
     #[serde(default = "confidence")]
     confidence: f64,
-    /// The bound on the adjusted p value.
+    /// The bound on p values.
     #[serde(default = "alpha")]
     alpha: f64,
-    /// Which tests form one family for Holm's adjustment.
+    /// The rule of the verdict; by default Holm's p below alpha, and an interval without 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rule: Option<Rule>,
+    /// For a column, the largest difference that counts as none, in its unit: two one-sided t
+    /// tests then ask whether the sides are equivalent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    equivalence: BTreeMap<String, f64>,
+    /// Which tests form one family for the adjustment of p values.
     #[serde(default)]
     family: Family,
     /// The seed of the bootstrap; the experiment's if not given.
@@ -78,21 +94,26 @@ enum Zeros {
     Zsplit,
 }
 
-#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    #[default]
-    Percentile,
-    Basic,
-    Bca,
-}
-
+/// A test of paired differences.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Family {
+enum Test {
     #[default]
-    PerColumn,
-    Table,
+    Wilcoxon,
+    Sign,
+    PairedT,
+    Permutation,
+}
+
+impl Test {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Wilcoxon => "wilcoxon",
+            Self::Sign => "sign",
+            Self::PairedT => "paired-t",
+            Self::Permutation => "permutation of signs",
+        }
+    }
 }
 
 impl Parameters {
@@ -105,12 +126,20 @@ impl Parameters {
     }
 
     fn bootstrap(&self, seed: u64) -> Bootstrap {
-        let kind = match self.bootstrap {
-            Kind::Percentile => BootstrapKind::Percentile,
-            Kind::Basic => BootstrapKind::Basic,
-            Kind::Bca => BootstrapKind::Bca,
-        };
-        Bootstrap { kind, resamples: self.resamples as usize, level: self.confidence, seed }
+        let (kind, resamples) = (self.bootstrap.statistics(), self.resamples as usize);
+        Bootstrap { kind, resamples, level: self.confidence, seed }
+    }
+
+    fn rule(&self) -> Rule {
+        self.rule.clone().unwrap_or_else(|| Rule::usual(self.alpha))
+    }
+
+    fn unit(&self) -> String {
+        if self.cluster.is_empty() {
+            "pairs".to_owned()
+        } else {
+            format!("clusters of {}", self.cluster.join(", "))
+        }
     }
 }
 
@@ -133,9 +162,21 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::text("ci_method", "kind of bootstrap interval, resamples, resampling unit, generator and seed"),
         Spec::float("wilcoxon_w", "1", "smaller rank sum of the two-sided Wilcoxon signed-rank test"),
         Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
-        Spec::float("smallest_p", "1", "the smallest p this number of pairs can give, 2^(1 − n)"),
+        Spec::float(
+            "smallest_p",
+            "1",
+            "the smallest p this number of pairs can give in a test of ranks or signs, 2^(1 − n)",
+        ),
         Spec::text("wilcoxon_method", "distribution (exact or normal) and zero handling"),
+        Spec::text("test", "the test that decides: its p is the one adjusted"),
+        Spec::float(
+            "statistic",
+            "1",
+            "W of Wilcoxon, positive deltas of the sign test, t; null for permutation",
+        ),
+        Spec::float("p", "1", "two-sided p value of that test; null where it is undefined"),
         Spec::float("holm_p", "1", "p adjusted by Holm's step-down within the family"),
+        Spec::float("bh_p", "1", "p adjusted by Benjamini and Hochberg within the family"),
         Spec::text("family", "the family of tests and its size"),
         Spec::float("cohens_dz", "1", "mean delta ÷ standard deviation of the deltas; null without spread"),
         Spec::float("rank_biserial", "1", "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0"),
@@ -143,14 +184,10 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::int("n_b_higher", "1", "pairs in which b is higher"),
         Spec::int("n_equal", "1", "pairs in which both are equal"),
         Spec::text("higher", "the side with the higher mean; null if equal"),
-        Spec::text(
-            "verdict",
-            format!(
-                "directional if holm_p < {} and the interval excludes 0; ambiguous if one of the two; else \
-                 no-evidence (of a difference: not evidence of equality); null without pairs",
-                given.alpha
-            ),
-        ),
+        Spec::float("equivalence_margin", "", "the declared margin, in the metric's unit; null if none"),
+        Spec::float("tost_p", "1", "the larger p of two one-sided t tests against ±margin; null without one"),
+        Spec::boolean("equivalent", format!("whether tost_p < {}; null without a margin", given.alpha)),
+        Spec::text("verdict", given.rule().words()),
     ]
 }
 
@@ -160,11 +197,11 @@ impl Operator for PairedComparison {
     }
 
     fn summary(&self) -> &'static str {
-        "Two sides over matched coordinates: deltas, Wilcoxon with Holm, bootstrap interval, effect sizes, verdict."
+        "Two sides over matched coordinates: deltas, a paired test with adjusted p, bootstrap interval, effect sizes, equivalence, verdict."
     }
 
     fn source(&self) -> &'static str {
-        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; Holm (Scand. J. Statist. 6, 1979); bootstrap after Efron & Tibshirani (1993); rank-biserial after Kerby (2014)."
+        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
     }
 
     fn schema(&self) -> Json {
@@ -185,6 +222,20 @@ impl Operator for PairedComparison {
         if given.resamples < 100 {
             problems.push(settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"));
         }
+        for (name, margin) in &given.equivalence {
+            let place = [Step::Key("equivalence".to_owned()), Step::Key(name.clone())];
+            if !given.columns.contains(name) {
+                let known: Vec<&str> = given.columns.iter().map(String::as_str).collect();
+                let message = format!("`{name}` is not among the columns compared");
+                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(name, &known)));
+            }
+            if !(*margin > 0.0 && margin.is_finite()) {
+                problems.push(settings.problem(&place, "a margin is a positive number"));
+            }
+        }
+        if let Some(rule) = &given.rule {
+            problems.extend(rule.check(settings, &columns(&given)));
+        }
         if problems.is_empty() {
             Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
         } else {
@@ -196,31 +247,34 @@ impl Operator for PairedComparison {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         let matched = matched(from, &given.from, &given.pair, &given.average, &given.columns)?;
-        let mut by = Vec::new();
-        for axis in &given.by {
-            by.push(matched.keys.iter().position(|k| k == axis).ok_or_else(|| {
+        let position = |what: &str, axis: &String| {
+            matched.keys.iter().position(|k| k == axis).ok_or_else(|| {
                 let known: Vec<&str> = matched.keys.iter().map(String::as_str).collect();
-                Failure::failed(format!("`by` names `{axis}`, which is no key left after pairing"))
+                Failure::failed(format!("`{what}` names `{axis}`, which is no key left after pairing"))
                     .hint(rows::did_you_mean(axis, &known))
-            })?);
-        }
-        let mut strata: Vec<(Vec<Scalar>, Vec<&Pair>)> = Vec::new();
-        for pair in &matched.pairs {
-            let key: Vec<Scalar> = by.iter().map(|p| pair.key[*p].clone()).collect();
-            match strata.iter_mut().find(|(k, _)| *k == key) {
-                Some((_, pairs)) => pairs.push(pair),
-                None => strata.push((key, vec![pair])),
-            }
-        }
+            })
+        };
+        let positions = |what: &str, axes: &[String]| -> Result<Vec<usize>, Failure> {
+            axes.iter().map(|axis| position(what, axis)).collect()
+        };
+        let (by, cluster) = (positions("by", &given.by)?, positions("cluster", &given.cluster)?);
+        let key = |pair: &Pair| -> Vec<Scalar> { by.iter().map(|p| pair.key[*p].clone()).collect() };
+        let mut keyed: Vec<(Vec<Scalar>, &Pair)> = matched.pairs.iter().map(|p| (key(p), p)).collect();
+        // Stable: pairs of a stratum stay in the order of their keys.
+        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
         let bootstrap = given.bootstrap(given.seed.unwrap_or(context.seed));
         let mut tests = Vec::new();
-        for (stratum, pairs) in &strata {
+        for stratum in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let pairs: Vec<&Pair> = stratum.iter().map(|(_, p)| *p).collect();
             for i in 0..given.columns.len() {
                 context.control.check()?;
-                tests.push(test(&given, stratum, pairs, i, &bootstrap));
+                tests.push(test(&given, &stratum[0].0, &pairs, (i, &cluster), &bootstrap));
             }
         }
-        adjust(&given, &mut tests);
+        let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
+        for (test, adjusted) in tests.iter_mut().zip(adjust(&raw, given.family, &given.columns, &given.by)) {
+            test.adjusted = adjusted;
+        }
         let around = Frame {
             level: Level::Marginal,
             keys: matched.keys.clone(),
@@ -243,17 +297,19 @@ impl Operator for PairedComparison {
     }
 }
 
-/// One test before its p value is adjusted.
-struct Test {
+/// One comparison of a column in a stratum.
+struct Comparison {
     stratum: Vec<Scalar>,
     column: usize,
     sides: Option<(Sample, Sample)>,
     deltas: Vec<f64>,
     ratio: Option<f64>,
     wilcoxon: Option<Wilcoxon>,
+    statistic: Option<f64>,
+    p: Option<f64>,
     interval: Option<Interval>,
-    holm: Option<f64>,
-    family: String,
+    tost: Option<Tost>,
+    adjusted: Adjusted,
     lineage: Vec<Span>,
 }
 
@@ -261,50 +317,61 @@ fn test(
     given: &Parameters,
     stratum: &[Scalar],
     pairs: &[&Pair],
-    column: usize,
+    (column, cluster): (usize, &[usize]),
     bootstrap: &Bootstrap,
-) -> Test {
+) -> Comparison {
     let complete: Vec<(&Pair, f64, f64)> =
         pairs.iter().filter_map(|p| Some((*p, p.a[column]?, p.b[column]?))).collect();
     let deltas: Vec<f64> = complete.iter().map(|(_, a, b)| a - b).collect();
+    let sample = Sample::new(deltas.iter().copied()).ok();
     let side = |of: fn(&(&Pair, f64, f64)) -> f64| Sample::new(complete.iter().map(of)).ok();
     let logs = complete.iter().map(|(_, a, b)| if *a > 0.0 && *b > 0.0 { (a / b).ln() } else { f64::NAN });
     let continuity = if given.continuity_correction { Continuity::Corrected } else { Continuity::None };
-    Test {
+    let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), continuity);
+    let (statistic, p) = match given.test {
+        Test::Wilcoxon => (wilcoxon.map(|w| w.statistic()), wilcoxon.map(|w| w.p)),
+        Test::Sign => {
+            let signs = sign_test(&deltas);
+            let any = signs.positive + signs.negative > 0;
+            (any.then_some(signs.positive as f64), any.then_some(signs.p))
+        }
+        Test::PairedT => {
+            let t = sample.as_ref().and_then(paired_t);
+            (t.map(|t| t.t), t.map(|t| t.p))
+        }
+        Test::Permutation => {
+            (None, sign_flip_test(&deltas, bootstrap.resamples, bootstrap.seed).map(|test| test.p))
+        }
+    };
+    let interval = if cluster.is_empty() {
+        sample.as_ref().and_then(|s| bootstrap.interval_of_mean(s))
+    } else {
+        let label = |p: &Pair| cluster.iter().map(|c| p.key[*c].clone()).collect::<Vec<_>>();
+        let mut keyed: Vec<(Vec<Scalar>, f64)> =
+            complete.iter().zip(&deltas).map(|((p, ..), d)| (label(p), *d)).collect();
+        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+        let clusters: Vec<Vec<f64>> =
+            keyed.chunk_by(|a, b| a.0 == b.0).map(|g| g.iter().map(|(_, d)| *d).collect()).collect();
+        bootstrap.interval_of_clusters(&clusters)
+    };
+    let margin = given.equivalence.get(&given.columns[column]);
+    Comparison {
         stratum: stratum.to_vec(),
         column,
         sides: side(|c| c.1).zip(side(|c| c.2)),
         ratio: Sample::new(logs).ok().map(|s| s.mean().exp()),
-        wilcoxon: wilcoxon_signed_rank(&deltas, given.zeros(), continuity),
-        interval: Sample::new(deltas.iter().copied()).ok().and_then(|s| bootstrap.interval_of_mean(&s)),
-        holm: None,
-        family: String::new(),
+        wilcoxon,
+        statistic,
+        p,
+        interval,
+        tost: sample.as_ref().zip(margin).and_then(|(s, margin)| tost_paired(s, *margin)),
+        adjusted: Adjusted::default(),
         lineage: spans(&given.from, complete.iter().flat_map(|(p, _, _)| p.rows.concat())),
         deltas,
     }
 }
 
-fn adjust(given: &Parameters, tests: &mut [Test]) {
-    let families: Vec<Option<usize>> = match given.family {
-        Family::Table => vec![None],
-        Family::PerColumn => (0..given.columns.len()).map(Some).collect(),
-    };
-    for family in families {
-        let members: Vec<usize> = (0..tests.len())
-            .filter(|i| family.is_none_or(|column| tests[*i].column == column))
-            .filter(|i| tests[*i].wilcoxon.is_some())
-            .collect();
-        let raw: Vec<f64> = members.iter().filter_map(|i| Some(tests[*i].wilcoxon?.p)).collect();
-        let over = if given.by.is_empty() { String::new() } else { format!(" by {}", given.by.join(", ")) };
-        let what = family.map_or_else(|| "all columns".to_owned(), |column| given.columns[column].clone());
-        for (i, p) in members.iter().zip(holm(&raw)) {
-            tests[*i].holm = Some(p);
-            tests[*i].family = format!("{what}{over} ({} tests)", raw.len());
-        }
-    }
-}
-
-impl Test {
+impl Comparison {
     fn row(self, given: &Parameters, unit: Option<String>, missing: Scalar, bootstrap: &Bootstrap) -> Row {
         let (a, b) = given.pair.labels();
         let sample = Sample::new(self.deltas.iter().copied()).ok();
@@ -314,9 +381,10 @@ impl Test {
         let optional = |value: Option<String>| value.map_or(Scalar::Null, Scalar::Text);
         let ci_method = self.interval.map(|_| {
             format!(
-                "{}, {} resamples of pairs, ChaCha20, seed {}",
+                "{}, {} resamples of {}, ChaCha20, seed {}",
                 bootstrap.kind.word(),
                 bootstrap.resamples,
+                given.unit(),
                 bootstrap.seed
             )
         });
@@ -325,7 +393,9 @@ impl Test {
             format!("{}{corrected}, zeros: {}", w.method.word(), given.zeros().word())
         });
         let n = self.deltas.len();
-        let values = vec![
+        let margin = given.equivalence.get(&given.columns[self.column]);
+        let tost_p = self.tost.map(|t| t.p);
+        let mut values = vec![
             optional(unit),
             text(&a),
             text(&b),
@@ -343,31 +413,29 @@ impl Test {
             number(self.wilcoxon.map(|w| w.p)),
             number((n > 0).then(|| 2.0_f64.powf(1.0 - n as f64))),
             optional(method),
-            number(self.holm),
-            optional(Some(self.family.clone()).filter(|f| !f.is_empty())),
+            text(given.test.word()),
+            number(self.statistic),
+            number(self.p),
+            number(self.adjusted.holm),
+            number(self.adjusted.bh),
+            optional(self.adjusted.family.clone()),
             number(sample.as_ref().and_then(cohens_dz)),
             number(rank_biserial(&self.deltas)),
             signs(|d| d > 0.0),
             signs(|d| d < 0.0),
             signs(|d| d == 0.0),
             optional(higher),
-            optional(self.verdict(given.alpha).map(str::to_owned)),
+            number(margin.copied()),
+            number(tost_p),
+            margin.map_or(Scalar::Null, |_| tost_p.map_or(Scalar::Null, |p| Scalar::Bool(p < given.alpha))),
         ];
+        let specs = columns(given);
+        let of = |name: &str| values[specs.iter().position(|s| s.name == name)?].as_f64();
+        let equivalent = tost_p.is_some_and(|p| p < given.alpha);
+        let verdict = (n > 0).then(|| given.rule().verdict(&of, self.interval, equivalent));
+        values.push(optional(verdict.map(str::to_owned)));
         let mut key = self.stratum;
         key.push(text(&given.columns[self.column]));
         Row { key, values, lineage: self.lineage }
-    }
-
-    fn verdict(&self, alpha: f64) -> Option<&'static str> {
-        if self.deltas.is_empty() {
-            return None;
-        }
-        let small = self.holm.is_some_and(|p| p < alpha);
-        let excludes = self.interval.is_some_and(|i| i.excludes(0.0));
-        Some(match (small, excludes) {
-            (true, true) => "directional",
-            (false, false) => "no-evidence",
-            _ => "ambiguous",
-        })
     }
 }

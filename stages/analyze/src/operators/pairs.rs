@@ -42,6 +42,49 @@ pub(crate) fn rung(value: &Scalar, axis: &str) -> Result<f64, Failure> {
     })
 }
 
+/// Returns a number of a row by name, be it a column or a key.
+pub(crate) fn named(from: &Frame, row: usize, name: &str) -> Option<f64> {
+    match from.keys.iter().position(|k| k == name) {
+        Some(key) => from.rows[row].key[key].as_f64(),
+        None => from.number(row, name),
+    }
+}
+
+/// Checks that every key of a table is among the axes a setting declares, so that nothing is
+/// pooled unsaid.
+///
+/// # Errors
+/// Names the axes left over, or a declared one that is no key.
+pub(crate) fn all_declared(from: &Frame, table: &str, declared: &[&[String]]) -> Result<(), Failure> {
+    for axes in declared {
+        from.key_positions(axes, table)?;
+    }
+    let left: Vec<&str> = from
+        .keys
+        .iter()
+        .filter(|k| !declared.iter().any(|axes| axes.contains(k)))
+        .map(String::as_str)
+        .collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "rows of different `{}` would be pooled without saying so",
+        left.join("`, `")
+    ))
+    .hint("name the axis in `over` if its rows are to be taken together, in `by` if they are to stay apart"))
+}
+
+/// Which end of a scale is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Better {
+    /// Larger is better.
+    Higher,
+    /// Smaller is better.
+    Lower,
+}
+
 /// The two sides of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +103,27 @@ impl Sides {
     pub(crate) fn labels(&self) -> (String, String) {
         let label = |v: &Json| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
         (label(&self.a), label(&self.b))
+    }
+
+    /// Checks that both labels occur on the axis, be it in a missing cell.
+    ///
+    /// # Errors
+    /// Names the label that does not, and the nearest.
+    pub(crate) fn check(&self, from: &Frame, axis: usize) -> Result<(), Failure> {
+        let (a, b) = self.labels();
+        let present: BTreeSet<String> = from.rows.iter().map(|r| r.key[axis].to_string()).collect();
+        for label in [&a, &b] {
+            let planned = from
+                .missing
+                .iter()
+                .any(|m| m.at.iter().any(|(name, value)| *name == self.axis && value.to_string() == *label));
+            if !present.contains(label) && !planned {
+                let known: Vec<&str> = present.iter().map(String::as_str).collect();
+                return Err(Failure::failed(format!("the axis `{}` has no label `{label}`", self.axis))
+                    .hint(rows::did_you_mean(label, &known)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,18 +160,7 @@ pub(crate) fn matched(
     let axis = from.key_position(&sides.axis, table)?;
     from.key_positions(average, table)?;
     let (a, b) = sides.labels();
-    let present: BTreeSet<String> = from.rows.iter().map(|r| r.key[axis].to_string()).collect();
-    for label in [&a, &b] {
-        let planned = from
-            .missing
-            .iter()
-            .any(|m| m.at.iter().any(|(name, value)| *name == sides.axis && value.to_string() == *label));
-        if !present.contains(label) && !planned {
-            let known: Vec<&str> = present.iter().map(String::as_str).collect();
-            return Err(Failure::failed(format!("the axis `{}` has no label `{label}`", sides.axis))
-                .hint(rows::did_you_mean(label, &known)));
-        }
-    }
+    sides.check(from, axis)?;
     let keys: Vec<String> =
         from.keys.iter().filter(|k| **k != sides.axis && !average.contains(k)).cloned().collect();
     let positions = from.key_positions(&keys, table)?;

@@ -59,9 +59,10 @@ impl Operator for Requests {
         keys.extend(["request_id".to_owned(), "attempt".to_owned()]);
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
+            let cell = cell.get()?;
             let source = cell.requests_digest.to_string();
             let chunks = cell.chunks_digest.map(|d| d.to_string()).unwrap_or_default();
-            for timing in rows::timings(cell) {
+            for timing in rows::timings(&cell) {
                 let request = timing.request;
                 let mut key = at.clone();
                 key.extend([Scalar::Int(request.request_id), Scalar::Int(request.attempt)]);

@@ -299,7 +299,7 @@ fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> 
     let (mut tables, mut spans_of_all, mut axes) =
         (Vec::new(), Vec::new(), vec![Vec::new(); load.axes.len()]);
     for (at, cell) in &load.cells {
-        let Some((table, digest)) = make(cell) else { continue };
+        let Some((table, digest)) = make(&cell.get()?) else { continue };
         let table = table.map_err(wrong)?;
         for (values, value) in axes.iter_mut().zip(at) {
             values.extend(std::iter::repeat_n(value.clone(), table.rows()));

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans};
 use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::operators::pairs::Better;
 
 pub(crate) struct Wins;
 
@@ -28,13 +29,6 @@ struct Parameters {
     /// Axes counted separately; the other keys name the contests.
     #[serde(default)]
     by: Vec<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Better {
-    Higher,
-    Lower,
 }
 
 fn columns(given: &Parameters) -> Vec<Spec> {
@@ -82,19 +76,22 @@ impl Operator for Wins {
         let among = from.key_position(&given.among, &given.from)?;
         let by = from.key_positions(&given.by, &given.from)?;
         let contest: Vec<usize> = (0..from.keys.len()).filter(|p| *p != among).collect();
+        let strata = from.groups(&by);
+        let mut stratum_of = vec![0; from.rows.len()];
+        for (index, (_, members)) in strata.iter().enumerate() {
+            members.iter().for_each(|m| stratum_of[*m] = index);
+        }
+        let contests: Vec<Vec<usize>> = from.groups(&contest).into_iter().map(|(_, rows)| rows).collect();
         let mut rows = Vec::new();
-        for (stratum, members) in from.groups(&by) {
+        for (index, (stratum, members)) in strata.into_iter().enumerate() {
             let mut contenders: Vec<Scalar> =
                 members.iter().map(|m| from.rows[*m].key[among].clone()).collect();
             contenders.sort_by(rows::compare);
             contenders.dedup();
             let mut tallies = vec![Tally::default(); contenders.len()];
             let (mut n, mut incomplete) = (0, 0);
-            for (_, all) in from.groups(&contest) {
-                let here: Vec<usize> = all.into_iter().filter(|r| members.contains(r)).collect();
-                if here.is_empty() {
-                    continue;
-                }
+            // A contest lies within one stratum: its keys hold those of the stratum.
+            for here in contests.iter().filter(|c| stratum_of[c[0]] == index) {
                 let value = |c: &Scalar| {
                     let row = here.iter().find(|r| from.rows[**r].key[among] == *c)?;
                     from.number(*row, &given.column)

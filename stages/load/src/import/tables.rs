@@ -141,7 +141,7 @@ fn cell(import: &Import, imported: &Imported, digest: &str) -> Result<Table, Tab
     let has_rows = !imported.requests.is_empty();
     let warmup = imported.requests.iter().filter(|row| row.warmup).count() as i64;
     Table::new(vec![
-        text("source", Some("imported"), "where the rows come from: `measured` on a server, or `imported`"),
+        text("source", Some("imported"), "where the rows come from: `measured`, `imported` or `simulated`"),
         text("tool", Some(import.tool.word()), "the tool that measured, or the format of its table"),
         text("tool_version", facts.tool_version.as_deref(), "its version; null if untold"),
         text("original", Some(digest), "digest of the file, kept as `original`"),

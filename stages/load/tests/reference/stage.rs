@@ -48,6 +48,7 @@ fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<
         "api": "openai-completions",
         "log_path": log,
         "endpoints": {"metrics": "/metrics", "completions": "/v1/completions"},
+        "pid": std::process::id(),
     });
     let cell = InputCell {
         coordinates: Coordinates::default(),
@@ -74,7 +75,24 @@ fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<
         leases: &Leases::new(scratch.path(), "test", "ladder"),
         study: None,
     };
-    Load.run(&job)
+    // Tables come as files of the scratch directory, which ends with this function.
+    let read = |outputs: &mut Vec<Output>| {
+        for output in outputs {
+            if let Content::File(path) = &output.content {
+                output.content = Content::Bytes(std::fs::read(path).unwrap());
+            }
+        }
+    };
+    match Load.run(&job) {
+        Ok(mut done) => {
+            read(&mut done.outputs);
+            Ok(done)
+        }
+        Err(mut failure) => {
+            read(&mut failure.evidence);
+            Err(failure)
+        }
+    }
 }
 
 fn bytes<'a>(outputs: &'a [Output], name: &str) -> &'a [u8] {
@@ -97,7 +115,17 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
     let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
     assert_eq!(done.warnings, Vec::<String>::new());
     let names: Vec<&str> = done.outputs.iter().map(|o| o.name.as_str()).collect();
-    assert_eq!(names, ["requests", "chunks", "cell", "server_metrics", "prompts", "engine_log"]);
+    let beside = ["host_telemetry", "process_telemetry", "server_metrics"];
+    let names: Vec<&str> = names.into_iter().filter(|name| *name != "gpu_telemetry").collect();
+    assert_eq!(names, [&["requests", "chunks", "cell", "prompts"][..], &beside, &["engine_log"]].concat());
+    for name in beside {
+        let table = table(&done.outputs, name);
+        assert!(table.rows() >= 2, "{name}: one sample before and one after");
+        assert_eq!(table.metadata("interval_ms").as_deref(), Some("1000"));
+        assert!(table.names().iter().all(|column| table.description(column).is_some()));
+    }
+    // A machine with a GPU has the table, any other the reason why not.
+    assert!(done.observations.keys().any(|key| key.starts_with("gpu_telemetry")));
     assert_eq!(bytes(&done.outputs, "engine_log"), b"");
     let requests = table(&done.outputs, "requests");
     assert_eq!(requests.rows(), 10);
@@ -165,10 +193,17 @@ fn some_failed_requests_are_rows_and_no_failure() {
 }
 
 #[test]
-fn every_shipped_workload_is_yaml_of_its_collection() {
-    let names: Vec<&str> = shipped().iter().map(|s| s.name).collect();
+fn every_shipped_definition_is_yaml_of_its_collection() {
+    let shipped = shipped();
+    let of = |collection: &str| -> Vec<&str> {
+        shipped.iter().filter(|s| s.collection == collection).map(|s| s.name).collect()
+    };
+    let names = of("workloads");
     assert!(names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix"));
-    assert!(shipped().iter().all(|s| s.collection == "workloads" && s.text.contains("description:")));
+    let servers = of("simulated-servers");
+    assert!(servers.is_sorted() && servers.contains(&"batching"));
+    assert_eq!(names.len() + servers.len(), shipped.len());
+    assert!(shipped.iter().all(|s| s.text.contains("description:")));
 }
 
 fn with_key(variable: &str) -> Json {

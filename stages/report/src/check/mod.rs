@@ -3,6 +3,7 @@
 
 mod lexemes;
 mod places;
+mod words;
 
 use std::ops::Range;
 
@@ -10,6 +11,8 @@ use crate::settings::Literal;
 use crate::trace::{Entry, Source, Span};
 use artifacts::Scalar;
 use lexemes::{Lexeme, Sort, lexemes};
+
+pub(crate) use words::check_words;
 
 /// A numeral without a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
         let holder = declared.iter().position(|(range, _)| free.iter().all(|r| holds(range, r)));
         match holder {
             Some(at) => used[at] = true,
-            None => outcome.findings.push(finding(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
+            None => outcome.findings.push(finding_of(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
         }
     }
     for (i, span) in spans.iter().enumerate() {
@@ -73,7 +76,7 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
             let by_span = spans.iter().any(|s| holds(&s.bytes, &range));
             let by_literal = declared.iter().any(|(d, _)| holds(d, &range));
             if !by_span && !by_literal {
-                outcome.findings.push(finding(markdown, &range, SCALED, IN_FORMAT));
+                outcome.findings.push(finding_of(markdown, &range, SCALED, IN_FORMAT));
             }
         }
         if let Some(next) = spans.get(i + 1).filter(|n| n.bytes.start == span.bytes.end) {
@@ -82,7 +85,7 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
                 && digits(&next.entry.text, false).is_some_and(|c| c.is_alphanumeric() || c == '.');
             if touch {
                 let range = span.bytes.start..next.bytes.end;
-                outcome.findings.push(finding(markdown, &range, GLUED, SEPARATE));
+                outcome.findings.push(finding_of(markdown, &range, GLUED, SEPARATE));
             }
         }
     }
@@ -170,7 +173,12 @@ fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Span
     Span { line, column_start: column, column_end: column + length, bytes: range.clone(), entry }
 }
 
-fn finding(markdown: &str, range: &Range<usize>, reason: &'static str, remedy: &'static str) -> Finding {
+pub(crate) fn finding_of(
+    markdown: &str,
+    range: &Range<usize>,
+    reason: &'static str,
+    remedy: &'static str,
+) -> Finding {
     let (line, column) = place(markdown, range.start);
     let context = markdown.lines().nth(line - 1).unwrap_or("").to_owned();
     Finding {

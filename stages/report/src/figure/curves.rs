@@ -1,7 +1,8 @@
 //! Ladders and empirical distributions: curves in panels.
 
 use super::Plot;
-use super::scale::{Scale, log_ticks, tick_text, ticks};
+use super::frame::{Frame, axes, legend, range};
+use super::scale::{Scale, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::format::format_value;
 use crate::settings::FigureKind;
@@ -19,13 +20,6 @@ struct Point {
 struct Curve {
     series: usize,
     points: Vec<Point>,
-}
-
-struct Frame {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
 }
 
 const HEIGHT: f64 = 260.0;
@@ -60,7 +54,9 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         return Err("no row has both coordinates".to_owned());
     }
     let reference = all().any(|p| p.reference.is_some());
-    legend(plot, svg, &series, reference);
+    let series_shown = if settings.series.is_some() { series.as_slice() } else { &[] };
+    let reference_label = settings.reference_label.as_deref().unwrap_or("reference");
+    legend(svg, series_shown, reference.then_some(reference_label));
     let columns = facets.len().min(3);
     let gap = 16.0;
     let width = (WIDTH - 62.0 - gap * (columns as f64 - 1.0)) / columns as f64;
@@ -163,50 +159,6 @@ fn rung_values(panels: &[Vec<Curve>]) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values.dedup();
     values
-}
-
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
-}
-
-fn legend(plot: &Plot<'_>, svg: &mut Svg, series: &[String], reference: bool) {
-    let mut x = 52.0;
-    if plot.settings.series.is_some() {
-        for (number, name) in series.iter().enumerate() {
-            svg.line((x, 34.0), (x + 22.0, 34.0), &format!("line c{}", number % 6));
-            svg.mark(x + 11.0, 34.0, number, "", "");
-            svg.text(x + 28.0, 38.0, Anchor::Start, "", name);
-            x += 44.0 + 7.0 * name.chars().count() as f64;
-        }
-    }
-    if reference {
-        let name = plot.settings.reference_label.as_deref().unwrap_or("reference");
-        svg.line((x, 34.0), (x + 22.0, 34.0), "reference");
-        svg.text(x + 28.0, 38.0, Anchor::Start, "", name);
-    }
-}
-
-fn axes(svg: &mut Svg, frame: &Frame, x: (&Scale, &[f64]), y: (&Scale, &[f64]), labelled: bool) {
-    let (right, bottom) = (frame.left + frame.width, frame.top + frame.height);
-    for tick in y.1 {
-        let at = y.0.at(*tick);
-        svg.line((frame.left, at), (right, at), "grid");
-        if labelled {
-            svg.text(frame.left - 6.0, at + 4.0, Anchor::End, "small muted", &tick_text(*tick, y.1));
-        }
-    }
-    svg.line((frame.left, bottom), (right, bottom), "axis");
-    for tick in x.1 {
-        let at = x.0.at(*tick);
-        svg.line((at, bottom), (at, bottom + 5.0), "axis");
-        let text = match tick_text(*tick, &[*tick]) {
-            text if text.len() > 6 && *tick >= 1000.0 => {
-                format!("{}k", tick_text(tick / 1000.0, &[tick / 1000.0]))
-            }
-            text => text,
-        };
-        svg.text(at, bottom + 18.0, Anchor::Middle, "small muted", &text);
-    }
 }
 
 fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale, series: &[String]) {

@@ -55,3 +55,61 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     svg.height = bottom + 30.0;
     Ok(())
 }
+
+/// A grid of thresholds: the smaller, the darker; null, which is beyond all of them, has a word and
+/// a white ground.
+pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().expect("checked: a matrix has `y`");
+    let value = settings.value.as_deref().expect("checked: a matrix has `value`");
+    let null = settings.null.as_deref().unwrap_or("never");
+    let (columns, rows) = (plot.labels(Some(&settings.x))?, plot.labels(Some(y))?);
+    let mut cells: Vec<Option<(Option<f64>, usize)>> = vec![None; columns.len() * rows.len()];
+    for row in 0..plot.view.rows.len() {
+        let at = |names: &[String], label: &str| names.iter().position(|n| n == label);
+        let (x, y) = (plot.label(row, Some(&settings.x))?, plot.label(row, Some(y))?);
+        let Some((column, line)) = at(&columns, &x).zip(at(&rows, &y)) else { continue };
+        let cell = &mut cells[line * columns.len() + column];
+        if cell.is_some() {
+            return Err(format!("two rows for {x} and {y}: narrow the figure with `where`"));
+        }
+        *cell = Some((plot.number(row, value)?, row));
+    }
+    let mut steps: Vec<f64> = cells.iter().flatten().filter_map(|(v, _)| *v).collect();
+    steps.sort_by(f64::total_cmp);
+    steps.dedup();
+    let longest = rows.iter().map(|r| r.chars().count()).max().unwrap_or(0) as f64;
+    let left = (longest * 7.0 + 12.0).clamp(60.0, 240.0);
+    let width = (WIDTH - left) / columns.len() as f64;
+    let (top, height) = (56.0, 34.0);
+    for (number, name) in columns.iter().enumerate() {
+        svg.text(left + width * (number as f64 + 0.5), top - 8.0, Anchor::Middle, "small", name);
+    }
+    for (number, name) in rows.iter().enumerate() {
+        svg.text(left - 8.0, top + height * (number as f64 + 0.5) + 4.0, Anchor::End, "", name);
+    }
+    for (number, cell) in cells.iter().enumerate() {
+        let (column, line) = (number % columns.len(), number / columns.len());
+        let (x, y) = (left + width * column as f64, top + height * line as f64);
+        let middle = (x + width / 2.0, y + height / 2.0 + 4.0);
+        // No row is not the same as null: nothing was measured there.
+        let Some((found, row)) = cell else {
+            svg.text(middle.0, middle.1, Anchor::Middle, "muted", "—");
+            continue;
+        };
+        let rank = found.and_then(|v| steps.iter().position(|s| *s == v));
+        let share = rank.map(|r| 1.0 - r as f64 / steps.len() as f64);
+        let opacity = share.map_or(0.0, |s| 0.1 + 0.42 * s);
+        let text = found.map_or_else(|| null.to_owned(), |v| plot.written(v, value));
+        let attributes =
+            format!("class=\"mark c1\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"", plot.mark(*row));
+        let hover = format!("{}: {value} {text}", plot.key(*row));
+        svg.rectangle(x + 1.0, y + 1.0, (width - 2.0, height - 2.0), &attributes, &hover);
+        svg.text(middle.0, middle.1, Anchor::Middle, if found.is_some() { "facet" } else { "muted" }, &text);
+    }
+    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let bottom = top + height * rows.len() as f64;
+    svg.text(left + (WIDTH - left) / 2.0, bottom + 20.0, Anchor::Middle, "", &label);
+    svg.height = bottom + 30.0;
+    Ok(())
+}

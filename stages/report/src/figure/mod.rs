@@ -5,20 +5,60 @@
 //! Colours are told apart by people with any colour vision, follow the reader's dark mode,
 //! and are never the only difference between series: markers differ, too.
 
+mod boxes;
+mod bubbles;
 mod curves;
+mod fitted;
 mod forest;
+mod frame;
 mod grid;
 mod scale;
 mod svg;
+mod timeline;
 
-use artifacts::Scalar;
+use artifacts::{Digest, Scalar};
 
 use crate::data::{Data, Miss, View};
+use crate::format::format_value;
 use crate::language::declared;
 use crate::settings::{FigureKind, FigureSettings};
 use svg::Svg;
 
-/// Draws a figure.
+pub(crate) use svg::scoped_style;
+#[cfg(test)]
+pub(crate) use svg::{DARK, LIGHT};
+
+/// A figure as it was drawn.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// The name.
+    pub name: String,
+    /// The picture, on its own.
+    pub svg: String,
+    /// The table it shows, as `stage.output`.
+    pub table: String,
+    /// The table's digests: one, or one for each cell of its stage.
+    pub digests: Vec<Digest>,
+}
+
+impl Drawn {
+    /// Returns the picture for a page that has the style and other pictures: without a style of
+    /// its own, its names made its own.
+    pub(crate) fn inline(&self, id: &str) -> String {
+        // A quote inside a text is written as an entity, so these stand at one place each.
+        let svg =
+            self.svg.replacen("aria-labelledby=\"t d\"", &format!("aria-labelledby=\"{id}-t {id}-d\""), 1);
+        let svg = svg.replacen("id=\"t\"", &format!("id=\"{id}-t\""), 1);
+        let svg = svg.replacen("id=\"d\"", &format!("id=\"{id}-d\""), 1);
+        let style = svg.find("<style>").zip(svg.find("</style>\n"));
+        match style {
+            Some((from, to)) => format!("{}{}", &svg[..from], &svg[to + "</style>\n".len()..]),
+            None => svg,
+        }
+    }
+}
+
+/// Draws a figure; returns it with the digests of its table.
 ///
 /// # Errors
 /// If the table lacks a column, or no row can be drawn.
@@ -27,11 +67,8 @@ pub(crate) fn draw(
     settings: &FigureSettings,
     title: &str,
     caption: &str,
-) -> Result<String, String> {
-    let view = data.view(&settings.table, &declared(&settings.only)).map_err(|miss| match miss {
-        Miss::Unread => "the table is not read yet".to_owned(),
-        Miss::Wrong(message) => message,
-    })?;
+) -> Result<(String, Vec<Digest>), String> {
+    let view = data.view(&settings.table, &declared(&settings.only)).map_err(told)?;
     if view.rows.is_empty() {
         return Err("no row of its table matches".to_owned());
     }
@@ -40,10 +77,31 @@ pub(crate) fn draw(
     match settings.kind {
         FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
         FigureKind::HeatMap => grid::draw(&plot, &mut svg)?,
+        FigureKind::Matrix => grid::matrix(&plot, &mut svg)?,
+        FigureKind::Box => boxes::draw(&plot, &mut svg)?,
+        FigureKind::Bubble => bubbles::draw(&plot, &mut svg)?,
+        FigureKind::Timeline => timeline::draw(&plot, &mut svg)?,
+        FigureKind::Fit => {
+            let name = settings.fit.as_deref().expect("checked: a fit has `fit`");
+            let fit = data.view(name, &declared(&settings.only)).or_else(|miss| match miss {
+                // The condition may name a column that only the points have.
+                Miss::Wrong(_) => data.view(name, &Vec::new()),
+                miss @ Miss::Unread => Err(miss),
+            });
+            fitted::draw(&plot, &fit.map_err(told)?, &mut svg)?;
+        }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
-    let digests: Vec<_> = view.parts.iter().map(|p| p.digest.to_string()).collect();
-    Ok(svg.finish(&digests))
+    let digests: Vec<Digest> = view.parts.iter().map(|p| p.digest).collect();
+    let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
+    Ok((svg.finish(&names), digests))
+}
+
+fn told(miss: Miss) -> String {
+    match miss {
+        Miss::Unread => "the table is not read yet".to_owned(),
+        Miss::Wrong(message) => message,
+    }
 }
 
 /// A table and what to draw of it.
@@ -54,10 +112,7 @@ pub(super) struct Plot<'a> {
 
 impl Plot<'_> {
     fn scalar(&self, row: usize, column: &str) -> Result<Scalar, String> {
-        self.view.get(row, column).map_err(|miss| match miss {
-            Miss::Unread => "the table is not read yet".to_owned(),
-            Miss::Wrong(message) => message,
-        })
+        self.view.get(row, column).map_err(told)
     }
 
     fn number(&self, row: usize, column: &str) -> Result<Option<f64>, String> {
@@ -91,6 +146,21 @@ impl Plot<'_> {
     fn mark(&self, row: usize) -> String {
         let (part, at) = self.view.rows[row];
         if self.view.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
+    }
+
+    /// A value of a column as text, in the figure's format if it fits.
+    fn written(&self, value: f64, column: &str) -> String {
+        let unit = self.view.unit(column);
+        let scalar = Scalar::Float(value);
+        let plain = || format_value(&scalar, unit.as_deref(), "", "");
+        format_value(&scalar, unit.as_deref(), &self.settings.format, "")
+            .or_else(|_| plain())
+            .unwrap_or_else(|_| value.to_string())
+    }
+
+    /// The row's key, for the title of its mark.
+    fn key(&self, row: usize) -> String {
+        self.view.row_name(row).replace(',', ", ")
     }
 
     /// A column's name and unit for people.

@@ -4,24 +4,48 @@ use std::fmt::Write as _;
 
 pub(super) const WIDTH: f64 = 720.0;
 
-const STYLE: &str = "\
-svg{color:#1f2328;font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}\
-text{fill:currentColor}\
-.c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#b0529b}.c4{color:#8a6d00}.c5{color:#3b8fc4}\
-.line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\
-.mark{fill:currentColor;stroke:none}\
-.band{fill:currentColor;fill-opacity:.16;stroke:none}\
-.whisker{stroke:currentColor;stroke-width:1.5}\
-.grid{stroke:currentColor;stroke-opacity:.13}\
-.axis{stroke:currentColor;stroke-opacity:.55}\
-.reference{fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4}\
-.small{font-size:11px}\
-.muted{fill-opacity:.75}\
-.title{font-size:14px;font-weight:600}\
-.facet{font-weight:600}\
-@media (prefers-color-scheme:dark){svg{color:#e6edf3}\
-.c0{color:#56b4e9}.c1{color:#f0a35e}.c2{color:#4fc99a}.c3{color:#e59ac4}.c4{color:#f0e442}.c5{color:#a9d3f5}}\
-@media print{svg{color:#000}}";
+/// The colours of series on a light ground.
+pub(crate) const LIGHT: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4"];
+/// The colours of series on a dark ground.
+pub(crate) const DARK: [&str; 6] = ["#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5"];
+
+const RULES: [(&str, &str); 14] = [
+    (".line", "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round"),
+    (".mark", "fill:currentColor;stroke:none"),
+    (".band", "fill:currentColor;fill-opacity:.16;stroke:none"),
+    (".whisker", "stroke:currentColor;stroke-width:1.5"),
+    (".grid", "stroke:currentColor;stroke-opacity:.13"),
+    (".axis", "stroke:currentColor;stroke-opacity:.55"),
+    (".reference", "fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4"),
+    (".point", "fill:currentColor;fill-opacity:.45;stroke:none"),
+    (".bubble", "fill:currentColor;fill-opacity:.35;stroke:currentColor;stroke-width:1.5"),
+    (".box", "fill:currentColor;fill-opacity:.14;stroke:currentColor;stroke-width:1.5"),
+    (".small", "font-size:11px"),
+    (".muted", "fill-opacity:.75"),
+    (".title", "font-size:14px;font-weight:600"),
+    (".facet", "font-weight:600"),
+];
+
+/// Returns the style sheet of figures, each rule only for what stands within `scope`.
+pub(crate) fn scoped_style(scope: &str) -> String {
+    let series = |colours: &[&str]| {
+        let rule = |(i, colour): (usize, &&str)| format!("{scope}.c{i}{{color:{colour}}}");
+        colours.iter().enumerate().map(rule).collect::<String>()
+    };
+    let mut style = format!(
+        "{scope}svg{{color:#1f2328;font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}}\
+         {scope}text{{fill:currentColor}}{}",
+        series(&LIGHT)
+    );
+    for (selector, rule) in RULES {
+        style.push_str(&format!("{scope}{selector}{{{rule}}}"));
+    }
+    style.push_str(&format!(
+        "@media (prefers-color-scheme:dark){{{scope}svg{{color:#e6edf3}}{}}}@media print{{{scope}svg{{color:#000}}}}",
+        series(&DARK)
+    ));
+    style
+}
 
 /// A picture while it is drawn.
 pub(super) struct Svg {
@@ -100,6 +124,15 @@ impl Svg {
         );
     }
 
+    /// A small round mark of a point among many, or a large one whose area tells a value.
+    pub(super) fn dot(&mut self, at: (f64, f64), r: f64, class: &str, row: &str, hover: &str) {
+        let (x, y, r, hover) = (fixed(at.0), fixed(at.1), fixed(r), escape(hover));
+        let _ = writeln!(
+            self.body,
+            "<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\" class=\"{class}\" data-row=\"{row}\"><title>{hover}</title></circle>"
+        );
+    }
+
     /// A data mark: its shape tells the series as its colour does.
     pub(super) fn mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
         let r = 4.0;
@@ -139,10 +172,11 @@ impl Svg {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" role=\"img\" aria-labelledby=\"t d\" data-table=\"{}\">\n<title id=\"t\">{}</title>\n\
-             <desc id=\"d\">{}</desc>\n<style>{STYLE}</style>\n{}</svg>\n",
+             <desc id=\"d\">{}</desc>\n<style>{}</style>\n{}</svg>\n",
             tables.join(" "),
             escape(&self.title),
             escape(&self.description),
+            scoped_style(""),
             self.body
         )
     }

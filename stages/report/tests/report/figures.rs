@@ -2,11 +2,87 @@
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Lab, Templates, bytes};
+use artifacts::{Column, Scalar, Table};
+use pipeline::stage::{Artifact, CellStatus, Coordinates, Input, InputCell, Media};
+
+use crate::fixture::{Lab, Templates, bytes, coordinates};
+
+fn cell(lab: &Lab, at: Coordinates, tables: Vec<(&str, Table)>) -> InputCell {
+    let artifact = |table: &Table| {
+        let bytes = table.to_parquet().unwrap();
+        let digest = lab.store.put(&bytes).unwrap();
+        Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
+    };
+    InputCell {
+        coordinates: at,
+        status: CellStatus::Ok,
+        reason: None,
+        parameters: json!({}),
+        outputs: tables.iter().map(|(name, t)| ((*name).to_owned(), artifact(t))).collect(),
+        record: None,
+        live: None,
+    }
+}
+
+/// The study with tables that only figures show.
+fn lab() -> Lab {
+    let mut lab = Lab::new();
+    let configurations: Vec<_> = ["batched", "serial"].into_iter().flat_map(|c| [Some(c); 5]).collect();
+    let scaling = Table::new(vec![
+        Column::text("configuration", configurations),
+        Column::int("concurrency", [1, 2, 4, 8, 16, 1, 2, 4, 8, 16].map(Some)),
+        Column::float("throughput", [24.0, 46.0, 79.0, 121.0, 160.0, 21.0, 25.0, 27.5, 28.0, 29.0].map(Some))
+            .unit("tok/s"),
+    ]);
+    let fit = Table::new(vec![
+        Column::text("configuration", [Some("batched"), Some("batched"), Some("serial"), Some("serial")]),
+        Column::text("parameter", [Some("vmax"), Some("k"), Some("vmax"), Some("k")]),
+        Column::text("model", [Some("vmax · x ÷ (k + x)"); 4]),
+        Column::float("value", [253.0, 9.1, 29.9, 0.4].map(Some)),
+        Column::float("ci_low", [240.0, 8.0, 29.0, 0.3].map(Some)),
+        Column::float("ci_high", [267.0, 10.3, 30.8, 0.5].map(Some)),
+    ]);
+    let models = ["small-1b", "middle-8b", "large-70b"];
+    let breaks = Table::new(vec![
+        Column::text("model", models.into_iter().flat_map(|m| [Some(m); 3]).take(8).collect::<Vec<_>>()),
+        Column::text(
+            "workload",
+            ["short", "long", "shared"].map(Some).into_iter().cycle().take(8).collect::<Vec<_>>(),
+        ),
+        Column::int("breakdown_n", [None, Some(16), Some(32), Some(16), Some(4), Some(16), Some(4), Some(2)]),
+    ]);
+    let tradeoff = Table::with_metadata(
+        vec![
+            Column::text("engine", ["one", "one", "one", "two", "two", "two"].map(Some)),
+            Column::text("quantisation", ["q4", "q8", "f16", "q4", "q8", "f16"].map(Some)),
+            Column::float("throughput", [161.0, 120.0, 70.0, 190.0, 133.0, 60.0].map(Some)).unit("tok/s"),
+            Column::float("ttft", [210.0, 260.0, 420.0, 340.0, 390.0, 610.0].map(Some)).unit("ms"),
+            Column::float("memory", [4.9, 8.5, 16.1, 5.2, 9.0, 17.3].map(Some)).unit("GiB"),
+        ],
+        &[("key", "engine,quantisation")],
+    );
+    let tables = [("scaling", scaling), ("fit", fit), ("breaks", breaks), ("tradeoff", tradeoff)];
+    let tables = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
+    let shapes = cell(&lab, coordinates(&[]), tables);
+    let mut cells = Vec::new();
+    for (n, seconds) in [(1, 30), (2, 18), (4, 11)] {
+        let times: Vec<i64> = (0..seconds * 2).collect();
+        let busy = |t: &i64| (*t != 9).then(|| (0.2 * n as f64 + 0.1 * ((t * 7) % 5) as f64 / 5.0).min(1.0));
+        let table = Table::new(vec![
+            Column::int("at_ns", times.iter().map(|t| Some(t * 500_000_000))).unit("ns"),
+            Column::float("busy", times.iter().map(busy)).unit("1"),
+        ]);
+        let at = coordinates(&[("concurrency", Scalar::Int(n))]);
+        cells.push(cell(&lab, at, vec![("host", table.unwrap())]));
+    }
+    lab.inputs.push(Input { stage: "shapes".into(), kind: "analyze".into(), cells: vec![shapes] });
+    lab.inputs.push(Input { stage: "telemetry".into(), kind: "load".into(), cells });
+    lab
+}
 
 fn draw(settings: &Value) -> Result<String, String> {
     let settings = json!({"template": "t.md", "figures": {"f": settings}});
-    let done = Lab::new().render(&settings, &Templates::one("{{ figure(\"f\") }}"));
+    let done = lab().render(&settings, &Templates::one("{{ figure(\"f\") }}"));
     done.map(|d| String::from_utf8(bytes(&d, "figures/f.svg")).unwrap()).map_err(|f| f.reason)
 }
 
@@ -26,6 +102,31 @@ fn settings(kind: &str) -> Value {
             "kind": "heat-map", "table": "results.efficiency", "x": "concurrency", "y": "configuration",
             "value": "efficiency", "title": "Efficiency", "caption": "Darker is more.", "format": "0.00",
         }),
+        "box" => json!({
+            "kind": "box", "table": "ladder.requests", "x": "configuration", "y": "e2e_ms",
+            "title": "Latency", "caption": "Each point a request.",
+        }),
+        "box-log" => json!({
+            "kind": "box", "table": "ladder.requests", "x": "concurrency", "y": "e2e_ms", "log-y": true,
+            "series": "configuration", "title": "Latency", "caption": "Each point a request.",
+        }),
+        "matrix" => json!({
+            "kind": "matrix", "table": "shapes.breaks", "x": "workload", "y": "model", "value": "breakdown_n",
+            "title": "Where each pair breaks", "caption": "Where it falls below the threshold.",
+        }),
+        "bubble" => json!({
+            "kind": "bubble", "table": "shapes.tradeoff", "x": "ttft", "y": "throughput", "value": "memory",
+            "series": "engine", "label": "quantisation", "title": "Trade-off", "caption": "More is up, sooner is left.",
+        }),
+        "timeline" => json!({
+            "kind": "timeline", "table": "telemetry.host", "x": "at_ns", "y": "busy",
+            "title": "Processors busy", "caption": "Cells side by side.",
+        }),
+        "fit" => json!({
+            "kind": "fit", "table": "shapes.scaling", "fit": "shapes.fit", "x": "concurrency", "y": "throughput",
+            "series": "configuration", "title": "Saturation", "caption": "Dashed beyond the points.",
+            "format": "0.0",
+        }),
         _ => json!({
             "kind": "forest", "table": "results.comparison", "x": "delta", "y": "workload",
             "band": ["ci_low", "ci_high"], "title": "Deltas", "caption": "Batched − serial.", "format": "+0.00",
@@ -33,9 +134,12 @@ fn settings(kind: &str) -> Value {
     }
 }
 
+const KINDS: [&str; 10] =
+    ["ladder", "ecdf", "heat-map", "forest", "box", "box-log", "matrix", "bubble", "timeline", "fit"];
+
 #[test]
 fn each_kind_of_figure_is_drawn_as_before() {
-    for kind in ["ladder", "ecdf", "heat-map", "forest"] {
+    for kind in KINDS {
         let svg = draw(&settings(kind)).unwrap();
         if let Ok(folder) = std::env::var("FIGURES_OUT") {
             std::fs::write(std::path::Path::new(&folder).join(format!("{kind}.svg")), &svg).unwrap();
@@ -58,4 +162,47 @@ fn a_column_that_is_not_there_is_said() {
     wrong["y"] = json!("speed");
     let error = draw(&wrong).unwrap_err();
     assert!(error.starts_with("figure `f`: `results.efficiency` has no column `speed`"), "{error}");
+}
+
+#[test]
+fn every_kind_of_figure_says_what_each_mark_is_and_where_it_comes_from() {
+    for kind in KINDS {
+        let svg = draw(&settings(kind)).unwrap();
+        assert!(svg.contains("data-table=\"b3:"), "{kind}");
+        let marks = svg.lines().filter(|l| l.contains("data-row=\""));
+        assert!(marks.clone().count() > 0 || kind == "ecdf", "{kind}");
+        for mark in marks {
+            assert!(mark.contains("<title>") && !mark.contains("<title></title>"), "{kind}: {mark}");
+        }
+    }
+}
+
+#[test]
+fn what_a_figure_cannot_show_is_said() {
+    let error = |kind: &str, key: &str, value: &str| {
+        let mut wrong = settings(kind);
+        wrong[key] = json!(value);
+        draw(&wrong).unwrap_err()
+    };
+    let told = error("timeline", "x", "busy");
+    assert!(told.ends_with("column `busy` has the unit 1: a time line needs ns, us, ms or s"), "{told}");
+    let told = error("fit", "fit", "shapes.scaling");
+    assert!(told.contains("`shapes.scaling` has no column `parameter`"), "{told}");
+    let told = error("matrix", "y", "workload");
+    assert!(told.contains("two rows for short and short"), "{told}");
+    let told = error("bubble", "value", "engine");
+    assert!(told.contains("column `engine` holds `one`, not a number"), "{told}");
+}
+
+#[test]
+fn the_ceiling_of_a_fit_is_told_with_its_interval() {
+    let svg = draw(&settings("fit")).unwrap();
+    assert!(svg.contains("serial: vmax 29.9 [29.0, 30.8]"), "{svg}");
+}
+
+#[test]
+fn a_time_line_has_a_gap_where_a_value_is_missing() {
+    let svg = draw(&settings("timeline")).unwrap();
+    let lines = svg.lines().filter(|l| l.starts_with("<path") && l.contains("line c0"));
+    assert_eq!(lines.count(), 6, "three cells, one value missing in each");
 }

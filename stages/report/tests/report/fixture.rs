@@ -24,8 +24,8 @@ impl Library for Templates {
         (collection == "templates").then(|| self.0.get(name).cloned().map(Json::String))?
     }
 
-    fn names(&self, _: &str) -> Vec<String> {
-        self.0.keys().cloned().collect()
+    fn names(&self, collection: &str) -> Vec<String> {
+        if collection == "templates" { self.0.keys().cloned().collect() } else { Vec::new() }
     }
 }
 
@@ -44,7 +44,7 @@ fn text(value: &str) -> Scalar {
     Scalar::Text(value.to_owned())
 }
 
-fn store_table(store: &Store, table: &Table) -> Artifact {
+pub(crate) fn store_table(store: &Store, table: &Table) -> Artifact {
     let bytes = table.to_parquet().unwrap();
     let digest = store.put(&bytes).unwrap();
     Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
@@ -56,7 +56,7 @@ fn store_json(store: &Store, value: &Json) -> Artifact {
     Artifact { digest, media: Media::Json, bytes: bytes.len() as u64, rows: None }
 }
 
-fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
+pub(crate) fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
     InputCell {
         coordinates: at,
         status: CellStatus::Ok,
@@ -173,7 +173,12 @@ impl Lab {
     }
 
     pub(crate) fn render(&self, settings: &Json, templates: &Templates) -> Result<Done, Failure> {
-        let parameters = canonical(settings, templates).map_err(|p| Failure::failed(p[0].message.clone()))?;
+        self.render_with(settings, templates)
+    }
+
+    pub(crate) fn render_with(&self, settings: &Json, library: &dyn Library) -> Result<Done, Failure> {
+        let parameters =
+            Report.canonical(settings, library).map_err(|p| Failure::failed(p[0].message.clone()))?;
         let nothing = coordinates(&[]);
         let control = Control::quiet();
         let scratch: &Path = self.folder.path();

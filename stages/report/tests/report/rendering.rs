@@ -13,7 +13,7 @@ At {{ best.show("concurrency") }} clients the batched server keeps {{ best.show(
 of its efficiency {{ best.interval("low", "high", "0.00") }}, the serial one
 {{ value("results.efficiency", {"configuration": "serial", "concurrency": 2}, "efficiency", "0.00") }}.
 {% for row in broken %}
-- `{{ row.configuration }}` breaks at {{ row.show("breakdown_n", null="never") }}; monotone: {{ row.show("monotone") }}.
+- `{{ row.configuration }}` breaks at {{ row.show("breakdown_n", null="never") }}; {% call premise("the name of a column") %}monotone{% endcall %}: {{ row.show("monotone") }}.
 {% endfor %}
 {% if raw("results.breakdown", {"configuration": "serial"}, "breakdown_n") <= 2 %}
 The serial server breaks at the first step ({{ ref("efficiency") }}, {{ ref("curve") }}).
@@ -147,7 +147,7 @@ fn arithmetic_cannot_be_printed() {
         "{{ 17 }}".to_owned(),
     ] {
         let error = lab.render_text(&format!("line\n\n{text}\n")).unwrap_err();
-        assert!(error.starts_with("t.md:3: "), "{text}: {error}");
+        assert!(error.starts_with("t.md:3:"), "{text}: {error}");
     }
 }
 
@@ -166,12 +166,12 @@ fn an_undefined_name_has_its_template_and_line() {
     for text in ["{{ nothing }}", "{{ nothing.at_all }}", r#"{{ rows("results.efficiency")[0].no_column }}"#]
     {
         let error = lab.render_text(&format!("a\nb\n{text}\n")).unwrap_err();
-        assert!(error.starts_with("t.md:3: "), "{text}: {error}");
+        assert!(error.starts_with("t.md:3:"), "{text}: {error}");
     }
     let error = lab.render_text(r#"{{ value("results.nope", {}, "x") }}"#).unwrap_err();
     assert_eq!(
         error,
-        "t.md:1: stage `results` has no output `nope`; it has: breakdown, comparison, efficiency \
+        "t.md:1:4: stage `results` has no output `nope`; it has: breakdown, comparison, efficiency \
          (in `value(\"results.nope\", {}, \"x\")`)"
     );
 }
@@ -184,7 +184,7 @@ fn a_mistake_in_a_partial_names_the_partial() {
             .into(),
     );
     let failure = Lab::new().render(&json!({"template": "t.md"}), &templates).map(|_| ()).unwrap_err();
-    assert!(failure.reason.contains("\n  p.md:3 (report "), "{}", failure.reason);
+    assert!(failure.reason.contains("\n  p.md:3:5 (report "), "{}", failure.reason);
 }
 
 #[test]

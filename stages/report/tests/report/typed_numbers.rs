@@ -232,6 +232,9 @@ fn a_caption_written_by_hand_is_checked_too() {
 #[test]
 fn a_clean_report_is_not_flagged() {
     let lab = Lab::new();
+    // Words that need a licence are none of this check's business.
+    let words = json!([{"text": "none", "reason": "a word"}, {"text": "every", "reason": "a word"}]);
+    let settings = json!({"template": "t.md", "literals": words});
     for text in [
         "1. first\n2. next\n3. last\n",
         "Tokens per second, often, one at a time; none was lost.\n",
@@ -242,7 +245,8 @@ fn a_clean_report_is_not_flagged() {
         "{{ spec(\"seed\") }}–{{ spec(\"seed\") }} ± {{ spec(\"seed\") }}; every second; {{ spec(\"seed\") }} seconds.\n",
         "- {{ spec(\"seed\") }}\n- N = {{ spec(\"seed\") }}\n",
     ] {
-        assert_eq!(lab.render_text(text).map(|_| ()), Ok(()), "{text}");
+        let done = lab.render(&settings, &Templates::one(text));
+        assert_eq!(done.map(|_| ()).map_err(|f| f.reason), Ok(()), "{text}");
     }
 }
 

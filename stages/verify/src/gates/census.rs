@@ -1,12 +1,14 @@
 //! `census`: are all planned cells there, counted two ways?
 
+use std::collections::BTreeSet;
+
 use pipeline::CellStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::TypedGate;
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 pub(crate) struct Census;
 
@@ -26,7 +28,9 @@ impl TypedGate for Census {
     type Parameters = Parameters;
     const NAME: &'static str = "census";
     const SUMMARY: &'static str = "The product of the axes, less what the experiment excludes, equals the cells that \
-                                   are ok; none is missing, none unexpected.";
+                                   are ok; none is missing, none unexpected, and neither is a file of a cell. The \
+                                   table `census` has the same for rows, which `expected-rows` judges. No test: a \
+                                   count.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -38,7 +42,7 @@ impl TypedGate for Census {
             stage.cells.iter().filter(|c| c.rows.as_ref().is_some_and(|r| r.measured().count() > 0));
         let with_rows = with_rows.count();
         let unplanned = stage.unplanned();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let twice: Vec<String> = stage
             .cells
             .iter()
@@ -51,15 +55,18 @@ impl TypedGate for Census {
             .filter(|c| !matches!(c.input.status, CellStatus::Ok | CellStatus::Excluded))
             .map(|c| format!("{} ({})", c.input.coordinates, c.input.status.word()))
             .collect();
+        let files = files(stage);
         let due = stage.cells.len() - excluded;
         let passed = lost.len() <= parameters.missing as usize
             && with_rows + lost.len() == due
             && ok == with_rows
             && twice.is_empty()
+            && files.is_empty()
             && unplanned.len() <= parameters.unplanned as usize;
         let mut evidence = lost;
         evidence.extend(unplanned.iter().map(|at| format!("{at} (in the product of the axes, not planned)")));
         evidence.extend(twice.into_iter().map(|at| format!("{at} (twice)")));
+        evidence.extend(files);
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
         vec![Judgement {
             cell: None,
@@ -73,4 +80,46 @@ impl TypedGate for Census {
             evidence: (!evidence.is_empty()).then(|| evidence.join("; ")),
         }]
     }
+}
+
+/// Outputs every cell of a load stage has if one has them.
+const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
+
+/// Outputs that a cell has or has not as its server and its machine allow.
+const SOMETIMES: [&str; 8] = [
+    "engine_events",
+    "engine_log",
+    "gpu_telemetry",
+    "host_telemetry",
+    "import",
+    "process_telemetry",
+    "server_metrics",
+    "slots",
+];
+
+/// Returns what files of ok cells are missing or unexpected: those that some cells have and others
+/// have not, and files whose rows are not as many as were recorded.
+pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
+    let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
+    let names: BTreeSet<&str> = ok.iter().flat_map(|c| c.input.outputs.keys()).map(String::as_str).collect();
+    let mut found = Vec::new();
+    for name in names.into_iter().filter(|n| !SOMETIMES.contains(n)) {
+        let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =
+            ok.iter().partition(|c| c.input.outputs.contains_key(name));
+        // A file of a known name is missing where it is not; another is the odd one where it is.
+        let known = ALWAYS.contains(&name) || with.len() >= without.len();
+        let (odd, what) = if known { (without, "missing") } else { (with, "unexpected") };
+        found.extend(odd.iter().map(|c| format!("{} (file `{name}` {what})", c.input.coordinates)));
+    }
+    for cell in ok {
+        let rows = cell.rows.as_ref().map(|r| r.requests.len() as u64);
+        let recorded = cell.input.outputs.get("requests").and_then(|a| a.rows);
+        if let (Some(rows), Some(recorded)) = (rows, recorded)
+            && rows != recorded
+        {
+            found
+                .push(format!("{} ({rows} rows in `requests`, {recorded} recorded)", cell.input.coordinates));
+        }
+    }
+    found
 }

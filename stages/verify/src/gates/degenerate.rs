@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, each, some};
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 pub(crate) struct Degenerate;
 
@@ -15,6 +15,17 @@ pub(crate) struct Parameters {
     /// From how many ok rows on equal durations are suspicious.
     #[serde(default = "four")]
     equal_durations_from: u32,
+    /// By what share of the longest durations may differ and still count as equal.
+    #[serde(default = "ten_thousandth")]
+    equal_within: f64,
+    /// The time limit of a request, s; the load stage's own if not given. Ok rows that took as long
+    /// were cut by it, whatever they say.
+    #[serde(default)]
+    timeout_s: Option<f64>,
+}
+
+fn ten_thousandth() -> f64 {
+    1e-4
 }
 
 fn four() -> u32 {
@@ -24,12 +35,13 @@ fn four() -> u32 {
 impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
-    const SUMMARY: &'static str =
-        "Each cell has ok rows with tokens, takes time, and its durations are not all the same.";
+    const SUMMARY: &'static str = "Success is not silent failure: each cell has rows, ok rows with tokens, takes time (else \
+                                   throughput is null), its durations are not all the same, and no ok row took \
+                                   as long as the time limit. No test: a count.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let empty: Vec<i64> =
                 ok.iter().filter(|r| r.output_tokens.unwrap_or(0) <= 0).map(|r| r.request_id).collect();
@@ -39,10 +51,23 @@ impl TypedGate for Degenerate {
             let mut durations: Vec<i64> = ok.iter().filter_map(|r| Some(r.done_ns? - r.sent_ns?)).collect();
             let counted = durations.len();
             durations.sort_unstable();
-            durations.dedup();
-            let alike = counted >= parameters.equal_durations_from.max(2) as usize && durations.len() == 1;
+            let spread = durations.last().zip(durations.first()).map(|(longest, least)| longest - least);
+            let longest = durations.last().copied().unwrap_or_default();
+            let alike = counted >= parameters.equal_durations_from.max(2) as usize
+                && spread.is_some_and(|s| s as f64 <= parameters.equal_within * longest as f64);
+            let limit = parameters.timeout_s.or_else(|| limit(cell));
+            let at_limit: Vec<i64> = ok
+                .iter()
+                .filter(|r| {
+                    let took = r.done_ns.zip(r.sent_ns).map(|(done, sent)| (done - sent) as f64 / 1e9);
+                    took.zip(limit).is_some_and(|(took, limit)| took >= limit)
+                })
+                .map(|r| r.request_id)
+                .collect();
             let mut wrong = Vec::new();
-            if ok.is_empty() {
+            if rows.measured().next().is_none() {
+                wrong.push("no measured row".to_owned());
+            } else if ok.is_empty() {
                 wrong.push("no ok row".to_owned());
             }
             if !empty.is_empty() {
@@ -52,11 +77,31 @@ impl TypedGate for Degenerate {
                 wrong.push("no time passed, throughput is undefined".to_owned());
             }
             if alike {
-                wrong.push(format!("all {counted} durations are {} ns", durations[0]));
+                wrong.push(format!("all {counted} durations are {longest} ns"));
             }
-            let expected = "ok rows with tokens, time passed, durations that differ";
+            if !at_limit.is_empty() {
+                wrong.push(format!("{} ok rows took as long as the time limit", at_limit.len()));
+            }
+            let expected = "ok rows with tokens, time passed, durations that differ and keep the limit";
             let observed = if wrong.is_empty() { format!("{} ok rows", ok.len()) } else { wrong.join("; ") };
-            Verdict::new(wrong.is_empty(), observed, expected).evidence(some(&empty))
+            let evidence = if empty.is_empty() { at_limit } else { empty };
+            Verdict::new(wrong.is_empty(), observed, expected).evidence(some(&evidence))
         })
     }
+}
+
+/// Returns the time limit of a whole request as the load stage has it, in seconds.
+fn limit(cell: &Cell<'_>) -> Option<f64> {
+    let text = cell.input.parameters["timeouts"]["total"].as_str()?;
+    let (number, unit) = text.split_once(' ')?;
+    let seconds = match unit {
+        "h" => 3_600.0,
+        "min" => 60.0,
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * seconds)
 }

@@ -68,7 +68,12 @@ impl TypedGate for Identities {
             note(outside.map(|t| t.request.request_id).collect(), "chunks outside first to last token");
             let mut seen = std::collections::BTreeSet::new();
             let twice = rows.requests.iter().filter(|r| !seen.insert((r.request_id, r.attempt)));
-            note(twice.map(|r| r.request_id).collect(), "the same request and attempt twice");
+            let twice = twice.map(|r| r.request_id).collect();
+            note(twice, "the same request and attempt twice");
+            let orphans = rows.chunks.iter().filter(|c| !seen.contains(&(c.request_id, c.attempt))).count();
+            if orphans > 0 {
+                wrong.push(format!("{orphans} chunks of no request"));
+            }
             let observed = if wrong.is_empty() {
                 format!("all hold over {} rows", rows.requests.len())
             } else {

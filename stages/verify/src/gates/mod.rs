@@ -1,31 +1,58 @@
 //! The gates, one a file; adding one is a file and a line here.
 
+mod calibrated_range;
 mod census;
+mod client_health;
 mod client_lag;
+mod clock;
+mod cold_cache;
+mod comparability;
+mod context_ceiling;
 mod degenerate;
 mod delivered_length;
+mod digests;
+mod engine_identity;
 mod expected_rows;
 mod identities;
+mod order_effects;
+mod physical_roofs;
 mod repeats;
 mod row_status;
 mod same_prompts;
 mod sql;
+mod stationarity;
 mod token_accounting;
+mod warm_up;
+
+pub(crate) use census::files;
+pub(crate) use comparability::Parameters as ComparabilityParameters;
 
 use crate::gate::Gate;
 
 /// Every gate, in the order of the documentation.
 pub(crate) const ALL: &[&dyn Gate] = &[
     &census::Census,
+    &digests::Digests,
     &row_status::RowStatus,
     &expected_rows::ExpectedRows,
     &degenerate::Degenerate,
     &token_accounting::TokenAccounting,
     &delivered_length::DeliveredLength,
+    &context_ceiling::ContextCeiling,
     &client_lag::ClientLag,
-    &same_prompts::SamePrompts,
-    &repeats::Repeats,
+    &client_health::ClientHealth,
+    &calibrated_range::CalibratedRange,
+    &clock::Clock,
     &identities::Identities,
+    &physical_roofs::PhysicalRoofs,
+    &engine_identity::EngineIdentity,
+    &cold_cache::ColdCache,
+    &same_prompts::SamePrompts,
+    &comparability::Comparability,
+    &warm_up::WarmUp,
+    &stationarity::Stationarity,
+    &order_effects::OrderEffects,
+    &repeats::Repeats,
     &sql::Sql,
 ];
 

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::TypedGate;
+use crate::gate::{TypedGate, percent};
+use crate::series::{Latency, median};
 use crate::study::Stage;
 
 pub(crate) struct Repeats;
@@ -20,6 +21,10 @@ pub(crate) struct Parameters {
     /// The smallest number of ok cells at each other coordinate.
     #[serde(default = "two")]
     at_least: u32,
+    /// By what share the median end-to-end latencies of the cells at one coordinate may differ,
+    /// largest over smallest less 1; not judged if not given.
+    #[serde(default)]
+    within: Option<f64>,
 }
 
 fn rep() -> String {
@@ -33,31 +38,49 @@ fn two() -> u32 {
 impl TypedGate for Repeats {
     type Parameters = Parameters;
     const NAME: &'static str = "repeats";
-    const SUMMARY: &'static str = "Every coordinate was measured often enough to speak of noise.";
+    const SUMMARY: &'static str = "Every coordinate was measured often enough to speak of noise and, where a bound is \
+                                   declared, its repetitions agree. No test: a count and a bound.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for cell in stage.cells.iter().filter(|c| c.rows.is_some()) {
-            let others = cell.input.coordinates.0.iter().filter(|(name, _)| *name != parameters.axis);
-            let key: Vec<String> = others.map(|(name, value)| format!("{name}={value}")).collect();
-            *counts.entry(key.join(",")).or_default() += 1;
+        let mut groups: BTreeMap<String, Vec<Option<f64>>> = BTreeMap::new();
+        for cell in &stage.cells {
+            let Some(rows) = &cell.rows else { continue };
+            let middle = median(&Latency::E2e.in_order(rows));
+            groups.entry(cell.without(&parameters.axis)).or_default().push(middle);
         }
-        let few: Vec<String> = counts
-            .iter()
-            .filter(|(_, n)| **n < parameters.at_least as usize)
-            .map(|(at, n)| format!("{at}: {n}"))
-            .collect();
-        let least = counts.values().min().copied();
-        vec![Judgement {
-            cell: None,
-            passed: least.map(|_| few.is_empty()),
-            observed: match least {
-                Some(n) => format!("at least {n} at each of {} coordinates", counts.len()),
+        let few = groups.iter().filter(|(_, cells)| cells.len() < parameters.at_least as usize);
+        let mut wrong: Vec<String> = few.map(|(at, cells)| format!("{at}: {}", cells.len())).collect();
+        let (mut observed, mut expected) = (
+            match groups.values().map(Vec::len).min() {
+                Some(n) => format!("at least {n} at each of {} coordinates", groups.len()),
                 None => "no cell is ok".to_owned(),
             },
-            expected: format!("at least {} over {}", parameters.at_least, parameters.axis),
-            evidence: (!few.is_empty()).then(|| few.join("; ")),
+            format!("at least {} over {}", parameters.at_least, parameters.axis),
+        );
+        if let Some(within) = parameters.within {
+            expected.push_str(&format!(", medians within {}", percent(within)));
+            let spread = |cells: &Vec<Option<f64>>| {
+                let known = || cells.iter().flatten().copied();
+                known()
+                    .max_by(f64::total_cmp)
+                    .zip(known().min_by(f64::total_cmp))
+                    .map(|(most, least)| most / least - 1.0)
+            };
+            let spreads: Vec<(&String, f64)> =
+                groups.iter().filter_map(|(at, cells)| Some((at, spread(cells)?))).collect();
+            if let Some(largest) = spreads.iter().map(|(_, s)| *s).max_by(f64::total_cmp) {
+                observed.push_str(&format!(", medians within {}", percent(largest)));
+            }
+            let apart = spreads.into_iter().filter(|(_, spread)| *spread > within);
+            wrong.extend(apart.map(|(at, spread)| format!("{at}: medians {} apart", percent(spread))));
+        }
+        vec![Judgement {
+            cell: None,
+            passed: (!groups.is_empty()).then_some(wrong.is_empty()),
+            observed,
+            expected,
+            evidence: (!wrong.is_empty()).then(|| wrong.join("; ")),
         }]
     }
 }

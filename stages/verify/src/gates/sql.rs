@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use artifacts::{Column, ColumnData, Scalar, Table, TableError};
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Limits, QueryError, Shape};
+use rayon::prelude::*;
 use rows::{CellRows, Settings, synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub(crate) struct Sql;
 struct Parameters {
     /// The gate's name in the results.
     name: String,
-    /// One SELECT over the tables of one cell: `requests`, `chunks`, `cell` (one row of facts), `server_metrics`. It returns one row; the cell passes if the first column is true (a number other than 0). Null or no row: nothing to judge. Columns `observed`, `expected` and `evidence`, if there, are shown.
+    /// One SELECT over the tables of one cell: `requests`, `chunks`, `cell` (one row of facts), `server_metrics`, and where the cell has them `host_telemetry`, `process_telemetry`, `gpu_telemetry`, `slots`, `engine_events`. It returns one row; the cell passes if the first column is true (a number other than 0). Null or no row: nothing to judge. Columns `observed`, `expected` and `evidence`, if there, are shown.
     query: String,
 }
 
@@ -84,12 +85,16 @@ impl Gate for Sql {
         let given: Parameters = serde_json::from_value(parameters.clone())
             .map_err(|e| Failure::failed(format!("gate sql: {e}")))?;
         let mentioned = query::mentioned(&given.query);
-        let mut judgements = Vec::new();
-        for (i, cell) in stage.cells.iter().enumerate() {
-            let Some(rows) = &cell.rows else { continue };
-            judgements.push(judge(&given, &mentioned, i, rows).map_err(|why| at_cell(&given, cell, &why))?);
-        }
-        Ok(judgements)
+        let judged: Vec<Result<Judgement, Failure>> = stage
+            .cells
+            .par_iter()
+            .enumerate()
+            .filter_map(|(i, cell)| Some((i, cell, cell.rows.as_ref()?)))
+            .map(|(i, cell, rows)| {
+                judge(&given, &mentioned, i, cell, rows).map_err(|why| at_cell(&given, cell, &why))
+            })
+            .collect();
+        judged.into_iter().collect()
     }
 }
 
@@ -110,25 +115,32 @@ fn shapes() -> Vec<Shape> {
         Column::new("name", ColumnData::Text(Vec::new())),
         Column::new("value", ColumnData::Float(Vec::new())),
     ];
-    [
+    let telemetry = TELEMETRY.map(|name| (name, vec![int("at_ns")], true));
+    let tables = [
         ("requests", known(synthetic::requests_table(&[])), false),
         ("chunks", known(synthetic::chunks_table(&[])), false),
         ("cell", facts, true),
         ("server_metrics", metrics, true),
-    ]
-    .map(|(name, columns, open)| Shape { name: name.to_owned(), columns, open })
-    .to_vec()
+    ];
+    let shape =
+        |(name, columns, open): (&str, Vec<Column>, bool)| Shape { name: name.to_owned(), columns, open };
+    tables.into_iter().chain(telemetry).map(shape).collect()
 }
 
 fn columns(shapes: &[Shape]) -> BTreeSet<&str> {
     shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect()
 }
 
+/// Tables a cell has if its machine and its server allow; their columns are the load stage's.
+const TELEMETRY: [&str; 5] =
+    ["host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "engine_events"];
+
 /// Asks one cell.
 fn judge(
     given: &Parameters,
     mentioned: &BTreeSet<String>,
     cell: usize,
+    place: &Cell<'_>,
     rows: &CellRows,
 ) -> Result<Judgement, String> {
     let text = |e: QueryError| e.to_string();
@@ -143,6 +155,14 @@ fn judge(
         if let Some(table) = table.filter(|_| mentioned.contains(name)) {
             database.add(name, &table.map_err(|e| e.to_string())?).map_err(text)?;
         }
+    }
+    for name in TELEMETRY.into_iter().filter(|name| mentioned.contains(*name)) {
+        let Some(table) = place.table(name).map_err(|e| e.to_string())? else {
+            let observed = format!("the cell has no table {name}");
+            let expected = given.query.split_whitespace().collect::<Vec<_>>().join(" ");
+            return Ok(Judgement { cell: Some(cell), passed: None, observed, expected, evidence: None });
+        };
+        database.add(name, &table).map_err(text)?;
     }
     let limits = Limits { rows: 1_000, instructions: 10_000_000_000, ..Limits::default() };
     let answer = database.select(&given.query, &limits).map_err(text)?.table;

@@ -1,0 +1,77 @@
+//! What a dry run found, for people and as JSON, and what follows.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pipeline::{DryRun, DryRunFinding, Place};
+use serde_json::{Value, json};
+
+use crate::exit::Stop;
+use crate::session::Session;
+
+/// Executes the pure stages of an experiment over made-up rows.
+///
+/// # Errors
+/// If the scratch store cannot be made.
+pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
+    Ok(pipeline::dry_run(&session.experiment, &session.registry, cancelled)?)
+}
+
+/// Returns a finding as text: what, where, and the remedy.
+pub(crate) fn text(finding: &DryRunFinding) -> String {
+    let cell = pipeline::cell::cell_text(&finding.stage, &finding.coordinates);
+    let (word, note) = if finding.certain {
+        ("error", String::new())
+    } else {
+        (
+            "doubt",
+            "\nnote: other made-up rows do not fail here, so this may depend on what is measured".to_owned(),
+        )
+    };
+    let place = match &finding.place {
+        Some(Place::Text { file, line, column, route, text, .. }) => {
+            let file = crate::project::shown(file);
+            format!("\n  --> {file}:{line}:{column}  ({route})\n{line} | {text}")
+        }
+        Some(Place::File(file)) => format!("\n  --> {}", crate::project::shown(file)),
+        Some(Place::Argument(_)) | None => String::new(),
+    };
+    let hint = finding.hint.as_ref().map_or(String::new(), |h| format!("\nhint: {h}"));
+    format!("{word}: the dry run of `{cell}` failed: {}{place}{note}{hint}", finding.reason)
+}
+
+/// Returns the last line: how many cells were tried, and with what result.
+pub(crate) fn verdict(dry_run: &DryRun) -> String {
+    let (errors, doubts) = (dry_run.errors().count(), dry_run.doubts().count());
+    let cells = counted(dry_run.executed, "cell");
+    match (errors, doubts) {
+        (0, 0) => format!("dry run: {cells} of verification, analysis and report hold on made-up rows"),
+        _ => format!(
+            "dry run: {cells} of verification, analysis and report tried on made-up rows: {}, {}",
+            counted(errors, "error"),
+            counted(doubts, "doubt")
+        ),
+    }
+}
+
+fn counted(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+/// Returns a dry run as JSON.
+pub(crate) fn json_of(dry_run: &DryRun) -> Value {
+    let finding = |f: &DryRunFinding| {
+        let place = match &f.place {
+            Some(Place::Text { file, line, column, .. }) => {
+                json!({"file": file, "line": line, "column": column})
+            }
+            _ => Value::Null,
+        };
+        json!({
+            "stage": f.stage, "coordinates": f.coordinates, "certain": f.certain, "reason": f.reason,
+            "hint": f.hint, "place": place,
+        })
+    };
+    let findings: Vec<Value> = dry_run.findings.iter().map(finding).collect();
+    json!({"executed": dry_run.executed, "findings": findings})
+}

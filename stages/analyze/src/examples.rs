@@ -1,0 +1,40 @@
+//! An example of every operator over the synthetic ladder, besides those of `tests`: what the
+//! manual shows and every property over all operators runs on.
+
+use pipeline::Json;
+use serde_json::json;
+
+pub(crate) fn more() -> serde_json::Map<String, Json> {
+    let sides = json!({"axis": "configuration", "a": "batched", "b": "serial"});
+    let all = json!({
+        "spread": {"operator": "distribution", "metrics": ["tpot_ms", "itl_ms", "icl_ms"], "over": ["rep"],
+                   "quantiles": [0.5, 0.99]},
+        "steady": {"operator": "steady-state"},
+        "given_up": {"operator": "censored", "over": ["rep"], "quantiles": [0.5, 0.95]},
+        "slow_cells": {"operator": "censored-cells", "from": "cells", "column": "e2e_latency_ms_p95",
+                       "over": ["rep"], "limit": 60000},
+        "whole": {"operator": "margins", "from": "cells", "axes": ["configuration", "concurrency"],
+                  "over": ["rep"], "columns": ["output_throughput"]},
+        "per_client": {"operator": "per-client-efficiency", "from": "cells", "ladder": "concurrency"},
+        "utilisation": {"operator": "mfu", "from": "means", "column": "output_throughput_mean",
+                        "prefill": "not-counted", "model-parameters": 8e9, "peak-flops": 149.7e12},
+        "direction": {"operator": "monotonicity", "from": "efficiency", "ladder": "concurrency",
+                      "column": "parallel_efficiency", "expect": "falling", "threshold": 0.65},
+        "independent": {"operator": "unpaired-comparison", "from": "cells", "pair": sides, "over": ["rep"],
+                        "by": ["concurrency"], "columns": ["output_throughput"], "test": "welch-t",
+                        "equivalence": {"output_throughput": 0.5}, "resamples": 1000},
+        "phases": {"operator": "changes", "from": "means", "phase": "configuration",
+                   "order": ["serial", "batched"], "columns": ["output_throughput_mean"], "better": "higher"},
+        "places": {"operator": "ranking", "from": "means", "among": "configuration",
+                   "column": "output_throughput_mean", "better": "higher", "tie-within": 0.03},
+        "together": {"operator": "correlation", "from": "cells", "by": ["configuration"],
+                     "over": ["concurrency", "rep"],
+                     "pairs": [{"x": "concurrency", "y": "output_throughput"}]},
+        "laws": {"operator": "identity", "from": "cells", "identities": [
+            {"name": "tokens", "column": "output_throughput", "times": ["request_throughput", "output_tokens_mean"],
+             "within": 1e-9},
+            {"name": "order", "column": "e2e_latency_ms_p50", "relation": "at-least", "times": ["ttft_ms_p50"]},
+        ]},
+    });
+    all.as_object().cloned().unwrap_or_default()
+}

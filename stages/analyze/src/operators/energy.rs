@@ -1,0 +1,210 @@
+//! `energy`: the energy of the GPUs over the measured window of a cell.
+
+use pipeline::{Failure, Json, Problem};
+use rows::{CellRows, Settings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use artifacts::{Scalar, TableError};
+
+use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::operator::{Context, Operator, Plan, Scope, parameters};
+
+pub(crate) struct Energy;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Parameters {
+    /// The load stage, if several are needed.
+    #[serde(default)]
+    load: Option<String>,
+    /// The indices of the GPUs that count; all of the machine without it.
+    #[serde(default)]
+    gpus: Vec<i64>,
+}
+
+fn columns() -> Vec<Spec> {
+    vec![
+        Spec::float(
+            "energy",
+            "J",
+            "trapezoid integral of power_w over the measured window, all counted GPUs together; null where a \
+             sensor is absent or silent",
+        ),
+        Spec::float("power_w_mean", "W", "energy ÷ window"),
+        Spec::float(
+            "tokens_per_joule",
+            "tok/J",
+            "output tokens of ok requests ÷ energy; null if a count is unknown",
+        ),
+        Spec::float("window_s", "s", "first sent_ns to last done_ns of the measured requests"),
+        Spec::int("gpus", "1", "GPUs counted"),
+        Spec::int("n_samples", "1", "samples of power within the window, all counted GPUs together"),
+        Spec::float("interval_ms", "ms", "declared interval of the samples"),
+        Spec::text("why", "why there is no energy; null if there is"),
+    ]
+}
+
+impl Operator for Energy {
+    fn name(&self) -> &'static str {
+        "energy"
+    }
+
+    fn summary(&self) -> &'static str {
+        "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule."
+    }
+
+    fn source(&self) -> &'static str {
+        "Trapezoid rule over the samples of `gpu_telemetry`; power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J."
+    }
+
+    fn schema(&self) -> Json {
+        rows::inline_schema::<Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
+        let parameters: Parameters = settings.read()?;
+        Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
+    }
+
+    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+        let given: Parameters = parameters(given)?;
+        let load = context.load(given.load.as_deref())?;
+        let mut rows = Vec::new();
+        for (at, cell) in &load.cells {
+            context.control.check()?;
+            let row = of_cell(at, &cell.get()?, &given.gpus);
+            rows.push(row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))?);
+        }
+        let keys = load.axes.clone();
+        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+    }
+}
+
+/// Returns the first `sent_ns` and the last `done_ns` of the measured requests.
+pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
+    let from = cell.measured().filter_map(|r| r.sent_ns).min()?;
+    let to = cell.measured().filter_map(|r| r.done_ns).max()?;
+    (from < to).then_some((from, to))
+}
+
+fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, TableError> {
+    let window = window(cell);
+    let seconds = window.map(|(from, to)| (to - from) as f64 / 1e9);
+    let rows = cell.requests.iter().enumerate().filter(|(_, r)| r.is_measured()).map(|(i, _)| i);
+    let mut lineage = spans(&cell.requests_digest.to_string(), rows);
+    let mut tokens = cell.measured().filter(|r| r.is_ok()).map(|r| r.output_tokens);
+    let tokens: Option<i64> = tokens.try_fold(0, |sum, n| Some(sum + n?));
+    let mut row = |energy: Result<f64, String>, gpus: usize, samples: usize, interval: Option<f64>| {
+        let (energy, why) = match energy {
+            Ok(energy) => (Some(energy), Scalar::Null),
+            Err(why) => (None, text(why)),
+        };
+        let per_joule = tokens.zip(energy).filter(|(_, e)| *e > 0.0).map(|(n, e)| n as f64 / e);
+        let values = vec![
+            number(energy),
+            number(energy.zip(seconds).map(|(e, s)| e / s)),
+            number(per_joule),
+            number(seconds),
+            count(gpus),
+            count(samples),
+            number(interval),
+            why,
+        ];
+        Row { key: key.to_vec(), values, lineage: std::mem::take(&mut lineage) }
+    };
+    let Some((digest, table)) = cell.beside.get("gpu_telemetry") else {
+        return Ok(row(Err("no GPU was sampled".to_owned()), 0, 0, None));
+    };
+    let interval = table.metadata("interval_ms").and_then(|ms| ms.parse::<f64>().ok());
+    let (at, gpu, power) = (table.int("at_ns")?, table.int("gpu")?, table.float("power_w")?);
+    let counted = |i: usize| gpu[i].filter(|g| wanted.is_empty() || wanted.contains(g));
+    let mut gpus: Vec<i64> =
+        if wanted.is_empty() { gpu.iter().copied().flatten().collect() } else { wanted.to_vec() };
+    gpus.sort_unstable();
+    gpus.dedup();
+    let Some((from, to)) = window else {
+        return Ok(row(Err("nothing was measured".to_owned()), gpus.len(), 0, interval));
+    };
+    let (mut energy, mut samples, mut used) = (Ok(0.0), 0, Vec::new());
+    for which in &gpus {
+        let mut points = Vec::new();
+        for i in (0..table.rows()).filter(|i| counted(*i) == Some(*which)) {
+            if let Some((at, watts)) = at[i].zip(power[i]) {
+                points.push((at, watts));
+                used.push(i);
+            }
+        }
+        samples += points.iter().filter(|(at, _)| (from..=to).contains(at)).count();
+        let part = integral(&points, from, to, interval).map_err(|why| format!("GPU {which}: {why}"));
+        energy = energy.and_then(|sum| Ok(sum + part?));
+    }
+    if gpus.is_empty() {
+        energy = Err("no GPU was sampled".to_owned());
+    }
+    let mut row = row(energy, gpus.len(), samples, interval);
+    row.lineage.extend(spans(&digest.to_string(), used));
+    Ok(row)
+}
+
+/// Samples further apart than so many intervals leave a gap.
+const GAP: f64 = 5.0;
+
+/// Returns the integral of power (W, at stamps in ns) from one stamp to another, J.
+///
+/// # Errors
+/// If there are no samples, or none for more than five intervals.
+fn integral(points: &[(i64, f64)], from: i64, to: i64, interval_ms: Option<f64>) -> Result<f64, String> {
+    let mut points = points.to_vec();
+    points.sort_by_key(|(at, _)| *at);
+    let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
+        return Err("no power was read".to_owned());
+    };
+    // Beyond the first and last sample the power is held.
+    points.insert(0, (first.0.min(from), first.1));
+    points.push((last.0.max(to), last.1));
+    let longest = interval_ms.map_or(f64::INFINITY, |ms| GAP * ms * 1e6);
+    let mut joules = 0.0;
+    for pair in points.windows(2) {
+        let ((t0, p0), (t1, p1)) = (pair[0], pair[1]);
+        let (a, b) = (t0.max(from), t1.min(to));
+        if a >= b {
+            continue;
+        }
+        if (t1 - t0) as f64 > longest {
+            return Err(format!("no sample for {:.1} s within the window", (b - a) as f64 / 1e9));
+        }
+        let at = |t: i64| p0 + (p1 - p0) * (t - t0) as f64 / (t1 - t0) as f64;
+        joules += (at(a) + at(b)) / 2.0 * (b - a) as f64 / 1e9;
+    }
+    Ok(joules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    #[test]
+    fn the_integral_is_the_one_by_hand() {
+        // 100 W at 0 s, 200 W at 2 s, 200 W at 4 s, over 1 s to 3 s:
+        // (150 + 200) / 2 · 1 + 200 · 1 = 375 J.
+        let points = [(0, 100.0), (2 * S, 200.0), (4 * S, 200.0)];
+        assert_eq!(integral(&points, S, 3 * S, Some(2000.0)), Ok(375.0));
+        // Constant power needs one sample, held to both ends.
+        assert_eq!(integral(&[(S, 50.0)], 0, 2 * S, Some(1000.0)), Ok(100.0));
+        // Outside the window nothing counts.
+        assert_eq!(integral(&points, 3 * S, 4 * S, None), Ok(200.0));
+    }
+
+    #[test]
+    fn a_silent_sensor_leaves_the_energy_undefined() {
+        let points = [(0, 100.0), (S, 100.0)];
+        assert_eq!(
+            integral(&points, 0, 10 * S, Some(1000.0)),
+            Err("no sample for 9.0 s within the window".to_owned())
+        );
+        assert_eq!(integral(&[], 0, S, Some(1000.0)), Err("no power was read".to_owned()));
+    }
+}

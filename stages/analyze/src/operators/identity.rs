@@ -1,0 +1,224 @@
+//! `identity`: columns that must agree with each other by their definitions.
+
+use artifacts::Scalar;
+use pipeline::{Failure, Json, Problem, Step};
+use rows::Settings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Frame, Row, Spec, number, spans, text};
+use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::operators::pairs::named;
+
+pub(crate) struct Identity;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Parameters {
+    /// The table that holds the columns.
+    from: String,
+    /// The identities, a row each for every row of the table.
+    identities: Vec<Law>,
+}
+
+/// A column, and the product and quotient that must give it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Law {
+    /// The name printed with every result.
+    name: String,
+    /// The column on the left.
+    column: String,
+    /// What is between the sides.
+    #[serde(default)]
+    relation: Relation,
+    /// Columns, keys or numbers multiplied on the right.
+    #[schemars(with = "Vec<Json>")]
+    times: Vec<Json>,
+    /// Columns, keys or numbers the product is divided by.
+    #[serde(default)]
+    #[schemars(with = "Vec<Json>")]
+    over: Vec<Json>,
+    /// How far the sides may be apart, relative to the right one.
+    #[serde(default)]
+    within: f64,
+    /// How far the sides may be apart besides, in the column's unit.
+    #[serde(default)]
+    within_absolute: f64,
+    /// Decimals to which both sides are rounded first (half away from zero): the precision in
+    /// which they were printed.
+    #[serde(default)]
+    decimals: Option<u32>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Relation {
+    #[default]
+    Equal,
+    AtLeast,
+    AtMost,
+}
+
+/// The slack for the rounding of the arithmetic itself.
+const SLACK: f64 = 1e-12;
+
+fn term(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+impl Law {
+    fn formula(&self) -> String {
+        let list = |items: &[Json]| items.iter().map(term).collect::<Vec<_>>().join(" · ");
+        let sign = match self.relation {
+            Relation::Equal => "=",
+            Relation::AtLeast => "≥",
+            Relation::AtMost => "≤",
+        };
+        let top = if self.times.is_empty() { "1".to_owned() } else { list(&self.times) };
+        let bottom = match self.over.len() {
+            0 => String::new(),
+            1 => format!(" ÷ {}", list(&self.over)),
+            _ => format!(" ÷ ({})", list(&self.over)),
+        };
+        let rounded = self.decimals.map_or_else(String::new, |d| format!(", both rounded to {d} decimals"));
+        format!("{} {sign} {top}{bottom}{rounded}", self.column)
+    }
+
+    fn sides(&self, from: &Frame, row: usize) -> Option<(f64, f64)> {
+        let value = |item: &Json| item.as_f64().or_else(|| named(from, row, item.as_str()?));
+        let mut right = 1.0;
+        for item in &self.times {
+            right *= value(item)?;
+        }
+        for item in &self.over {
+            right /= value(item).filter(|v| *v != 0.0)?;
+        }
+        Some((from.number(row, &self.column)?, right))
+    }
+
+    fn holds(&self, left: f64, right: f64) -> bool {
+        let (left, right) = match self.decimals {
+            Some(decimals) => {
+                let unit = 10.0_f64.powi(decimals.min(15) as i32);
+                // The slack lets a half that binary cannot hold count as a half.
+                let round = |v: f64| ((v.abs() * unit * (1.0 + SLACK)).round() / unit).copysign(v);
+                (round(left), round(right))
+            }
+            None => (left, right),
+        };
+        let room = self.within * right.abs() + self.within_absolute + SLACK * right.abs();
+        match self.relation {
+            Relation::Equal => (left - right).abs() <= room,
+            Relation::AtLeast => left >= right - room,
+            Relation::AtMost => left <= right + room,
+        }
+    }
+}
+
+fn columns() -> Vec<Spec> {
+    vec![
+        Spec::text("formula", "what must hold, within the tolerance declared"),
+        Spec::float("left", "", "the column, in its unit"),
+        Spec::float("right", "", "the other side, in the same unit"),
+        Spec::float(
+            "relative_difference",
+            "1",
+            "(left − right) ÷ |right|, of the unrounded values; null if right is 0",
+        ),
+        Spec::boolean("holds", "whether the identity holds; null if a value is undefined"),
+    ]
+}
+
+impl Operator for Identity {
+    fn name(&self) -> &'static str {
+        "identity"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Whether columns agree as their definitions say: product and quotient against a column, row by row."
+    }
+
+    fn source(&self) -> &'static str {
+        "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another."
+    }
+
+    fn schema(&self) -> Json {
+        rows::inline_schema::<Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
+        let given: Parameters = settings.read()?;
+        let mut problems = Vec::new();
+        let specs = scope.table(settings, &at("from"), &given.from).map_err(|p| vec![p])?;
+        for (i, law) in given.identities.iter().enumerate() {
+            let place = |key: &str| {
+                vec![Step::Key("identities".to_owned()), Step::Index(i), Step::Key(key.to_owned())]
+            };
+            if specs.is_some() {
+                let wanted = [(place("column"), law.column.as_str())];
+                if let Err(more) = scope.numbers(settings, (&at("from"), &given.from), &wanted) {
+                    problems.extend(more);
+                }
+            }
+            for (key, list) in [("times", &law.times), ("over", &law.over)] {
+                for item in list.iter().filter(|item| !(item.is_number() || item.is_string())) {
+                    problems.push(
+                        settings.problem(&place(key), format!("{item} is neither a name nor a number")),
+                    );
+                }
+            }
+            for (key, value) in [("within", law.within), ("within-absolute", law.within_absolute)] {
+                if value.is_nan() || value < 0.0 {
+                    problems.push(settings.problem(&place(key), "a tolerance is not negative"));
+                }
+            }
+        }
+        if problems.is_empty() {
+            Ok(Plan { columns: columns(), parameters: rows::canonical(&given) })
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+        let given: Parameters = parameters(given)?;
+        let from = context.table(&given.from)?;
+        let known: Vec<&str> = from
+            .keys
+            .iter()
+            .chain(from.specs.iter().filter(|s| s.is_number()).map(|s| &s.name))
+            .map(String::as_str)
+            .collect();
+        for law in &given.identities {
+            let names = law.times.iter().chain(&law.over).filter_map(Json::as_str);
+            if let Some(strange) = names.into_iter().find(|name| !known.contains(name)) {
+                return Err(Failure::failed(format!(
+                    "the identity `{}`: the table `{}` has no key or column of numbers `{strange}`",
+                    law.name, given.from
+                ))
+                .hint(rows::did_you_mean(strange, &known)));
+            }
+        }
+        let mut rows = Vec::new();
+        for row in 0..from.rows.len() {
+            for law in &given.identities {
+                let sides = law.sides(from, row);
+                let mut key = from.rows[row].key.clone();
+                key.push(text(&law.name));
+                let relative = sides.filter(|(_, r)| *r != 0.0).map(|(l, r)| (l - r) / r.abs());
+                let values = vec![
+                    text(law.formula()),
+                    number(sides.map(|s| s.0)),
+                    number(sides.map(|s| s.1)),
+                    number(relative),
+                    sides.map_or(Scalar::Null, |(l, r)| Scalar::Bool(law.holds(l, r))),
+                ];
+                rows.push(Row { key, values, lineage: spans(&given.from, [row]) });
+            }
+        }
+        let mut keys = from.keys.clone();
+        keys.push("identity".to_owned());
+        Ok(Frame { level: from.level, keys, specs: columns(), rows, missing: from.missing.clone() })
+    }
+}

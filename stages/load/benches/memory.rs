@@ -1,0 +1,128 @@
+//! How much memory a run takes, by its number of requests.
+//!
+//! `cargo bench -p load --bench memory [-- REQUESTS…]` (20,000 and 60,000 without arguments).
+//! One-token requests of 64 clients against a reference server that is a process of its own;
+//! printed are the peak resident memory of this process before the clock starts (prompts and
+//! rendered requests are there by then) and over the whole run. The peak is set back between runs.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use load::{
+    Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet, Sampling,
+    Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload, run_load_into,
+};
+use pipeline::stage::{Control, Coordinates};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let mut sizes: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    if sizes.is_empty() {
+        sizes = vec![20_000, 60_000];
+    }
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
+        "{:>9} {:>12} {:>14} {:>10} {:>9}",
+        "requests", "ready [MiB]", "whole run [MiB]", "req/s", "not ok"
+    )?;
+    for requests in sizes {
+        // 5: sets the peak back to what is resident now.
+        std::fs::write("/proc/self/clear_refs", "5")?;
+        let server = Server::start()?;
+        let spec = spec(requests)?;
+        let ready = peak_mib()?;
+        let folder = tempfile::tempdir()?;
+        let mut summarizer = Summarizer::new(Slo::default(), folder.path());
+        let beside = Beside::new(Telemetry::default());
+        let target = server.target();
+        let control = Control::quiet();
+        let files = run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
+            summarizer.add(row, chunks)
+        })?;
+        let summary = summarizer.finish()?;
+        let not_ok: u64 = summary.statuses.iter().filter(|(s, _)| s.word() != "ok").map(|(_, n)| n).sum();
+        writeln!(
+            out,
+            "{requests:>9} {ready:>12.1} {:>14.1} {:>10.0} {not_ok:>9}",
+            peak_mib()?,
+            summary.request_throughput.unwrap_or_default()
+        )?;
+        if files.tables.is_empty() {
+            return Err("no tables".into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the peak resident memory of this process, MiB.
+fn peak_mib() -> Result<f64, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse::<f64>()? / 1024.0)
+}
+
+fn spec(requests: usize) -> Result<LoadSpec, Failure> {
+    let workload = Workload {
+        sessions: None,
+        structured: None,
+        tokenizer: None,
+        description: None,
+        prompts: Source::Words(Words { length: Count::Fixed(12).into() }),
+        system: None,
+        output: Output { tokens: Count::Fixed(1), mode: OutputMode::Exact },
+        sampling: Sampling::default(),
+        extra: Default::default(),
+    };
+    let origin = Origin { seed: 1, replicate: Coordinates::default() };
+    Ok(LoadSpec {
+        prompts: PromptSet::generate(&workload, &origin, 0, requests)?,
+        workload,
+        arrival: Arrival::ClosedLoop(ClosedLoop { clients: 64, think_time: Span::default() }),
+        delivery: Delivery::Streamed,
+        timeouts: Timeouts::default(),
+        heartbeat: Span::seconds(60),
+        origin,
+    })
+}
+
+/// The reference server as a process, without a log.
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start() -> Result<Self, Failure> {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_reference-server"))
+            .args(["--log", "0"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut url = String::new();
+        BufReader::new(process.stdout.as_mut().ok_or("no output")?).read_line(&mut url)?;
+        Ok(Self { process, url: url.trim().to_owned() })
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            base_url: self.url.clone(),
+            model: "reference".to_owned(),
+            api: load::Api::OpenaiCompletions,
+            path: None,
+            headers: Vec::new(),
+            api_key: None,
+            metrics: None,
+            log: None,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}

@@ -1,0 +1,328 @@
+//! Runs a load: the measuring thread, the companions beside it, and the watch over both.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, SystemTime};
+
+use pipeline::stage::Control;
+use serde_json::Value;
+
+use crate::interpret::interpret;
+use crate::measure::{Attempt, Ended, Epoch, Measured, Shared, Stop, measure};
+use crate::plan::{Renderer, plan};
+use crate::prompts::Prompt;
+use crate::rows::{ChunkRow, Phase, RequestRow};
+use crate::run::{Ending, LoadError, LoadSpec, Target};
+use crate::sheet::TableFile;
+use crate::structured::Validator;
+use crate::talks::Talks;
+use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
+use crate::wire::Address;
+use crate::workload::OutputMode;
+
+/// Answers wait to be taken apart until the run is over, so as not to take processor time from
+/// the client and a server on the same machine; above so many bytes the oldest is taken apart
+/// when a new one comes.
+const WAITING_BYTES: usize = 32 * 1024 * 1024;
+
+/// What is known when the clock starts.
+pub(crate) struct Start {
+    pub(crate) epoch: Epoch,
+    pub(crate) started: SystemTime,
+    pub(crate) address: Address,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// What runs beside the load.
+pub(crate) struct Company {
+    pub(crate) companions: Vec<Box<dyn Companion>>,
+    pub(crate) absent: Vec<Absent>,
+    pub(crate) interval: Duration,
+    /// The GPUs' power, and below how many watts a silent server is taken to be hung.
+    pub(crate) hung_below: Option<(Arc<Power>, f64)>,
+}
+
+/// What a run says beside its rows.
+pub(crate) struct Driven {
+    pub(crate) ending: Ending,
+    pub(crate) measured: Measured,
+    pub(crate) started: SystemTime,
+    /// The start on the kernel's monotonic clock, ns since boot.
+    pub(crate) started_monotonic_ns: i64,
+    pub(crate) connections: u64,
+    pub(crate) tables: Vec<TableFile>,
+    pub(crate) observations: BTreeMap<String, Value>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Sends the load; `take` gets the rows of each attempt in the order they ended.
+///
+/// # Errors
+/// If the URL is none, its host has no address, a thread cannot be made, or `take` fails.
+pub(crate) fn drive(
+    spec: &LoadSpec,
+    target: &Target,
+    control: &Control,
+    company: impl FnOnce(&Start) -> Company,
+    take: &mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
+) -> Result<Driven, LoadError> {
+    let address = Address::parse(&target.base_url).map_err(LoadError)?;
+    let addresses = resolve(&address)?;
+    let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
+    let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
+        Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
+        None => None,
+    };
+    let renderer = Renderer { spec, target, address: address.clone() };
+    let plan = Arc::new(plan(spec, target, &renderer, addresses.clone(), &prompts)?);
+    let shared = Arc::new(Shared::start());
+    let start = Start { epoch: shared.epoch, started: SystemTime::now(), address, addresses };
+    let mut company = company(&start);
+    let mut warnings = Vec::new();
+    let mut observations = BTreeMap::new();
+    let present = first_samples(&mut company, start.epoch);
+    for Absent { table, reason } in company.absent {
+        if table == "server_metrics" {
+            warnings.push(format!("no server metrics: {reason}"));
+        }
+        observations.insert(table.to_owned(), format!("absent: {reason}").into());
+    }
+    let halt = Halt::default();
+    let (sender, receiver) = channel();
+    let mut watching = Watching {
+        spec,
+        target,
+        control,
+        shared: &shared,
+        prompts: &prompts,
+        renderer: &renderer,
+        schema: schema.as_ref(),
+        talks: Talks::default(),
+        hung_below: company.hung_below,
+        take,
+        ending: Ending::Complete,
+        warnings: Vec::new(),
+        failed: None,
+    };
+    let (measured, left) = std::thread::scope(|scope| {
+        let (watched, planned) = (shared.clone(), plan.clone());
+        let measuring = std::thread::Builder::new()
+            .name("measure".to_owned())
+            .spawn_scoped(scope, move || measure(watched, planned, sender))
+            .map_err(|e| LoadError(format!("no thread to measure on: {e}")))?;
+        let mut beside = Vec::new();
+        for companion in present {
+            let (halt, interval, epoch) = (&halt, company.interval, start.epoch);
+            let thread = std::thread::Builder::new()
+                .name(companion.name().to_owned())
+                .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
+            match thread {
+                Ok(thread) => beside.push(thread),
+                Err(e) => watching.warnings.push(format!("no thread to sample on: {e}")),
+            }
+        }
+        watching.until_done(&receiver);
+        halt.ring();
+        let left: Vec<Left> = beside.into_iter().map(|thread| joined(thread.join())).collect();
+        match joined(measuring.join()) {
+            Ok(measured) => Ok((measured, left)),
+            Err(e) => Err(LoadError(format!("the measuring thread cannot run: {e}"))),
+        }
+    })?;
+    let Watching { mut ending, failed, warnings: more, .. } = watching;
+    if let Some(error) = failed {
+        return Err(LoadError(format!("the rows cannot be kept: {error}")));
+    }
+    match shared.stopped() {
+        Some(Stop::Hung) => ending = Ending::Hung,
+        Some(Stop::Gone) => ending = Ending::Gone,
+        Some(Stop::Cancelled) | None => {}
+    }
+    let mut tables = Vec::new();
+    warnings.extend(more);
+    for left in left {
+        tables.extend(left.tables);
+        warnings.extend(left.warnings);
+        observations.extend(left.observations);
+    }
+    let wants_exact = prompts.iter().any(|p| p.output_mode == OutputMode::Exact);
+    if wants_exact && !target.api.can_be_exact() {
+        warnings.push(format!(
+            "{} cannot ignore the end of sequence: exact output lengths are caps here",
+            target.api.word()
+        ));
+    }
+    let connections = shared.connections.load(Ordering::Relaxed);
+    Ok(Driven {
+        ending,
+        measured,
+        started: start.started,
+        started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
+        connections,
+        tables,
+        observations,
+        warnings,
+    })
+}
+
+/// Returns a thread's result, or goes on with its panic.
+fn joined<T>(result: std::thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
+    let found = (address.host.as_str(), address.port)
+        .to_socket_addrs()
+        .map_err(|e| LoadError(format!("{address}: {e}")))?
+        .collect::<Vec<_>>();
+    if found.is_empty() { Err(LoadError(format!("{address} has no address"))) } else { Ok(found) }
+}
+
+/// Takes every companion's first sample. Those whose first sample fails are absent, and leave no
+/// table.
+fn first_samples(company: &mut Company, epoch: Epoch) -> Vec<Box<dyn Companion>> {
+    let mut present = Vec::new();
+    for mut companion in company.companions.drain(..) {
+        let table = companion.name();
+        match companion.sample(i64::try_from(epoch.now()).unwrap_or(i64::MAX)) {
+            Ok(()) => present.push(companion),
+            Err(reason) => {
+                company.absent.push(Absent { table, reason });
+                for unused in companion.finish().tables {
+                    // Nobody looks for a file whose table is not named.
+                    let _may_stay = std::fs::remove_file(unused.path);
+                }
+            }
+        }
+    }
+    present
+}
+
+/// The thread that takes answers apart and watches over the run.
+struct Watching<'a> {
+    spec: &'a LoadSpec,
+    target: &'a Target,
+    control: &'a Control,
+    shared: &'a Shared,
+    prompts: &'a [&'a Prompt],
+    renderer: &'a Renderer<'a>,
+    /// What structured answers must keep.
+    schema: Option<&'a Validator>,
+    /// What was said so far in the sessions under way.
+    talks: Talks,
+    hung_below: Option<(Arc<Power>, f64)>,
+    take: &'a mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
+    ending: Ending,
+    warnings: Vec<String>,
+    failed: Option<io::Error>,
+}
+
+impl Watching<'_> {
+    /// Returns when every attempt has ended and was taken apart.
+    fn until_done(&mut self, receiver: &Receiver<Ended>) {
+        let total = self.spec.prompts.measured.len() as u64;
+        let mut done = 0;
+        let (mut waiting, mut bytes) = (VecDeque::new(), 0);
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(50)) {
+                Ok(mut ended) => {
+                    let attempt = &mut ended.attempt;
+                    if self.prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
+                        done += 1;
+                        self.control.progress(done, Some(total), "requests");
+                    }
+                    if self.prompts[attempt.request].session.is_some() {
+                        // The next turn needs this answer.
+                        self.take_apart(ended);
+                    } else {
+                        // Buffers have room to grow; an answer that waits does not.
+                        attempt.bytes.shrink_to_fit();
+                        attempt.reads.shrink_to_fit();
+                        bytes += size(attempt);
+                        waiting.push_back(ended);
+                    }
+                    while bytes > WAITING_BYTES {
+                        let Some(oldest) = waiting.pop_front() else { break };
+                        bytes -= size(&oldest.attempt);
+                        self.take_apart(oldest);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.shared.stopped().is_none() {
+                self.look();
+            }
+        }
+        waiting.into_iter().for_each(|ended| self.take_apart(ended));
+    }
+
+    fn take_apart(&mut self, ended: Ended) {
+        let Ended { mut attempt, next } = ended;
+        if self.failed.is_some() {
+            return;
+        }
+        if let Some(key) = &self.target.api_key {
+            key.mask_bytes(&mut attempt.bytes);
+        }
+        let prompt = self.prompts[attempt.request];
+        let (mut row, chunks, answer) =
+            interpret(&attempt, prompt, self.target.api, self.spec.delivery, self.schema);
+        if let Some(asked) = next {
+            let history = self.talks.after(prompt, row.status, answer);
+            let bytes =
+                history.map(|history| self.renderer.render(self.prompts[attempt.request + 1], history));
+            // The measuring thread may have been stopped in the meantime.
+            let _nobody_waits = asked.send(bytes);
+        } else if prompt.session.is_some() && !row.superseded {
+            self.talks.end(prompt);
+        }
+        if let Some(key) = &self.target.api_key {
+            let texts = row.error.iter_mut().chain(&mut row.finish_reason);
+            texts.for_each(|text| *text = key.mask(text));
+        }
+        if let Err(error) = (self.take)(row, chunks) {
+            self.failed = Some(error);
+            self.shared.stop(Stop::Cancelled);
+        }
+    }
+
+    /// Ends the run if it was stopped, or is hung.
+    fn look(&mut self) {
+        if let Err(failure) = self.control.check() {
+            self.ending = Ending::Stopped(failure.status, failure.reason);
+            self.shared.stop(Stop::Cancelled);
+            return;
+        }
+        let heartbeat = self.spec.heartbeat.nanoseconds();
+        if heartbeat == 0 || self.shared.in_flight.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let last_sign = self.shared.last_sign.load(Ordering::Relaxed);
+        if self.shared.epoch.now().saturating_sub(last_sign) <= heartbeat {
+            return;
+        }
+        let Some((power, limit)) = &self.hung_below else {
+            self.shared.stop(Stop::Hung);
+            return;
+        };
+        match power.since(i64::try_from(last_sign).unwrap_or(i64::MAX)) {
+            // Silent, but computing.
+            Some(watts) if watts >= *limit => return,
+            Some(watts) => self.warnings.push(format!(
+                "no byte on any stream, and the busiest GPU drew {watts:.1} W on average meanwhile, below {limit} W"
+            )),
+            None => self.warnings.push("no GPU power was read: silence alone decided".to_owned()),
+        }
+        self.shared.stop(Stop::Hung);
+    }
+}
+
+/// Returns the bytes an attempt takes in memory.
+fn size(attempt: &Attempt) -> usize {
+    size_of::<Attempt>() + attempt.bytes.capacity() + size_of_val(attempt.reads.as_slice())
+}

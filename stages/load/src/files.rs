@@ -1,0 +1,227 @@
+//! A run whose tables are written while it goes. Rows take memory of bounded size; prompts and
+//! rendered requests are held, as in a run in memory.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use artifacts::{Digest, TableError, TableWriter};
+use pipeline::stage::Control;
+use serde_json::Value;
+
+use crate::drive::{Company, Start, drive};
+use crate::ordered::{Ordered, Rows, WAITING_BYTES};
+use crate::prompts::PromptSet;
+use crate::rows::{ChunkRow, RequestRow, chunks_table, requests_table};
+use crate::run::{CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from};
+use crate::sample::Sample;
+use crate::scrape::Metrics;
+use crate::sheet::{Sheet, TableFile};
+use crate::tables::{cell_table, measured_lag};
+use crate::tally::Tally;
+use crate::telemetry::{
+    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo,
+    Slots, Telemetry, find_program,
+};
+
+/// What is sampled beside a load, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// What, and how often.
+    pub telemetry: Telemetry,
+    /// The leader of the server's process group, if it runs on this machine.
+    pub server_pid: Option<i64>,
+    /// The path of llama.cpp's slots, if the server has them.
+    pub slots: Option<String>,
+    /// The path of a document of the server's state, if it has one.
+    pub server_info: Option<String>,
+    /// How lines of the server's log are taken apart, by name.
+    pub log_events: Vec<(String, EventPattern)>,
+    /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
+    pub nvidia_smi: Option<PathBuf>,
+}
+
+impl Beside {
+    /// Samples what the settings say, with nothing known of the server.
+    pub fn new(telemetry: Telemetry) -> Self {
+        Self {
+            telemetry,
+            server_pid: None,
+            slots: None,
+            server_info: None,
+            log_events: Vec::new(),
+            nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
+        }
+    }
+}
+
+/// What a run leaves, its rows in files.
+#[derive(Debug)]
+pub struct LoadFiles {
+    /// How it ended.
+    pub ending: Ending,
+    /// The tables, all complete: `requests`, `chunks`, `cell`, `prompts`, and of those sampled
+    /// beside the load the ones that are there.
+    pub tables: Vec<TableFile>,
+    /// What the server logged during the run, if its log can be read.
+    pub engine_log: Option<String>,
+    /// Facts of the run.
+    pub cell: CellFacts,
+    /// Counts over its rows.
+    pub tally: Tally,
+    /// Facts for the record, such as why a table is absent.
+    pub observations: BTreeMap<String, Value>,
+    /// Doubts about the result.
+    pub warnings: Vec<String>,
+}
+
+/// Sends the load to a server and writes every table into a folder, which should hold nothing
+/// else. Rows take memory of bounded size; prompts and rendered requests do not. `watch` is shown each attempt with its
+/// chunks, in the order of requests, after the last has ended.
+///
+/// # Errors
+/// As [`run_load`](crate::run_load), and if the folder cannot be written.
+pub fn run_load_into(
+    spec: &LoadSpec,
+    target: &Target,
+    beside: &Beside,
+    folder: &Path,
+    control: &Control,
+    watch: &mut dyn FnMut(&RequestRow, &[ChunkRow]) -> io::Result<()>,
+) -> Result<LoadFiles, LoadError> {
+    let broken = |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
+    let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
+    let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
+    let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
+    let mut driven = drive(
+        spec,
+        target,
+        control,
+        |start| company(start, target, beside, folder, log_from),
+        &mut |request, chunks| ordered.push(Rows { request, chunks }),
+    )?;
+    let mut requests = Sheet::create(folder, "requests", requests_table, &[]).map_err(|e| broken(&e))?;
+    let mut chunks = Sheet::create(folder, "chunks", chunks_table, &[]).map_err(|e| broken(&e))?;
+    let mut tally = Tally::default();
+    let mut lags = Sample::new(folder.to_owned());
+    ordered
+        .each(&mut |mut rows| {
+            rows.chunks.sort_by_key(|chunk| chunk.at_ns);
+            tally.add(&rows.request, &rows.chunks);
+            measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
+            watch(&rows.request, &rows.chunks)?;
+            requests.push(rows.request).map_err(io::Error::other)?;
+            rows.chunks.into_iter().try_for_each(|chunk| chunks.push(chunk)).map_err(io::Error::other)
+        })
+        .map_err(|e| broken(&e))?;
+    let cell = facts(spec, target, &tally, &driven);
+    let lags = lags.distribution().map_err(|e| broken(&e))?;
+    let of_cell = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
+    let path = folder.join("cell.parquet");
+    let bytes = of_cell.and_then(|table| table.to_parquet()).map_err(|e| broken(&e))?;
+    std::fs::write(&path, bytes).map_err(|e| broken(&format!("{}: {e}", path.display())))?;
+    let mut tables = vec![
+        requests.finish().map_err(|e| broken(&e))?,
+        chunks.finish().map_err(|e| broken(&e))?,
+        TableFile { name: "cell", path, rows: 1 },
+        prompts,
+    ];
+    driven.tables.sort_by_key(|table| table.name);
+    tables.append(&mut driven.tables);
+    let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
+    Ok(LoadFiles {
+        ending: driven.ending,
+        tables,
+        engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
+        cell,
+        tally,
+        observations: driven.observations,
+        warnings: driven.warnings.into_iter().map(mask).collect(),
+    })
+}
+
+/// Prompts handed to the writer at once.
+const PROMPTS: usize = 2048;
+
+/// Writes the prompt set a part at a time; returns its file and digest.
+fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
+    let part = |warmup: &[_], measured: &[_]| {
+        let part = PromptSet {
+            warmup: warmup.to_vec(),
+            measured: measured.to_vec(),
+            length_source: set.length_source,
+            tokenizer: set.tokenizer.clone(),
+        };
+        part.table().map_err(io::Error::other)
+    };
+    let empty = part(&[], &[])?;
+    let columns = empty.names().iter().map(|name| empty.column(name)).collect::<Result<Vec<_>, _>>();
+    let columns = columns.map_err(io::Error::other)?;
+    let schema = empty.batch().schema();
+    let mut notes: Vec<(&str, &str)> =
+        schema.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    notes.sort_unstable();
+    let path = folder.join("prompts.parquet");
+    let mut writer = TableWriter::create_with_metadata(&path, &columns, &notes).map_err(io::Error::other)?;
+    for measured in set.measured.chunks(PROMPTS) {
+        writer.write(&part(&[], measured)?).map_err(io::Error::other)?;
+    }
+    for warmup in set.warmup.chunks(PROMPTS) {
+        writer.write(&part(warmup, &[])?).map_err(io::Error::other)?;
+    }
+    let rows = writer.finish().map_err(io::Error::other)?;
+    let digest = Digest::of_file(&path)?;
+    Ok((TableFile { name: "prompts", path, rows }, digest))
+}
+
+/// Begins everything that is sampled beside the load.
+fn company(start: &Start, target: &Target, beside: &Beside, folder: &Path, log_from: u64) -> Company {
+    let telemetry = &beside.telemetry;
+    let interval = telemetry.interval.duration();
+    let interval_ms = interval.as_millis().to_string();
+    let interval_ms = interval_ms.as_str();
+    let mut companions: Vec<Box<dyn Companion>> = Vec::new();
+    let mut absent = Vec::new();
+    let mut begin = |table: &'static str, begun: Result<Box<dyn Companion>, String>| match begun {
+        Ok(companion) => companions.push(companion),
+        Err(reason) => absent.push(Absent { table, reason }),
+    };
+    let words = |e: TableError| e.to_string();
+    if let Some(path) = &target.metrics {
+        let metrics = Metrics::new(folder, endpoint(start, target, path), interval_ms);
+        begin("server_metrics", metrics.map(|m| Box::new(m) as _).map_err(words));
+    }
+    if telemetry.host {
+        begin("host_telemetry", Host::new(folder, interval_ms).map(|h| Box::new(h) as _).map_err(words));
+    }
+    if telemetry.processes {
+        let processes = Processes::new(folder, beside.server_pid, interval_ms);
+        begin("process_telemetry", processes.map(|p| Box::new(p) as _).map_err(words));
+    }
+    if let Some(path) = beside.slots.as_ref().filter(|_| telemetry.probes) {
+        let slots = Slots::new(folder, endpoint(start, target, path), interval_ms);
+        begin("slots", slots.map(|s| Box::new(s) as _).map_err(words));
+    }
+    if let Some(path) = beside.server_info.as_ref().filter(|_| telemetry.probes) {
+        let info = ServerInfo::new(folder, endpoint(start, target, path), interval_ms);
+        begin("server_info", info.map(|i| Box::new(i) as _).map_err(words));
+    }
+    if let Some(path) = target.log.as_deref().filter(|_| !beside.log_events.is_empty()) {
+        let log = LogFrom { path, position: log_from, started: start.started };
+        let key = target.api_key.clone();
+        let events = LogEvents::new(folder, &log, &beside.log_events, key, interval_ms);
+        begin("engine_events", events.map(|e| Box::new(e) as _));
+    }
+    let power = Arc::new(Power::default());
+    if telemetry.gpu != Gpu::None {
+        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        let smi = beside.nvidia_smi.as_deref();
+        match Gpus::new(folder, telemetry.gpu, smi, interval_ms, start.epoch, power.clone()) {
+            Ok(gpus) => companions.push(Box::new(gpus)),
+            Err(reason) => absent.push(reason),
+        }
+    }
+    let hung_below = telemetry.hung_below_w.map(|watts| (power, watts));
+    Company { companions, absent, interval, hung_below }
+}

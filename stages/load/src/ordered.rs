@@ -1,0 +1,206 @@
+//! Rows in the order of requests, in memory of bounded size.
+//!
+//! Attempts end roughly, not exactly, in the order of their requests. The rows wait in memory
+//! sorted; when they grow beyond a limit the smallest is written to a run on disk, and one that
+//! comes after its successors were written waits for the next run (replacement selection, Knuth,
+//! The Art of Computer Programming 3, 5.4.1). Rows that are nearly in order make a single run
+//! however many there are; at the end the runs are merged.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rows::{ChunkRow, RequestRow};
+
+/// Bytes of rows that wait in memory at most.
+pub(crate) const WAITING_BYTES: usize = 24 * 1024 * 1024;
+
+/// One attempt with its chunks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rows {
+    pub(crate) request: RequestRow,
+    pub(crate) chunks: Vec<ChunkRow>,
+}
+
+/// A request and its attempt.
+type Place = (i64, i64);
+
+impl Rows {
+    fn place(&self) -> Place {
+        (self.request.request_id, self.request.attempt)
+    }
+
+    /// Returns roughly the bytes this takes in memory.
+    fn bytes(&self) -> usize {
+        let texts = [&self.request.finish_reason, &self.request.error, &self.request.output_digest];
+        size_of::<Self>()
+            + self.request.prompt_digest.capacity()
+            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+            + self.chunks.capacity() * size_of::<ChunkRow>()
+    }
+}
+
+/// Collects rows in any order and gives them back in theirs.
+pub(crate) struct Ordered {
+    folder: PathBuf,
+    limit: usize,
+    /// What waits, by the number of the run it can still join and its place.
+    waiting: BTreeMap<(usize, Place), Rows>,
+    held: usize,
+    /// The largest number of bytes that waited at once.
+    most: usize,
+    runs: Vec<BufWriter<File>>,
+    written: Option<Place>,
+}
+
+impl Ordered {
+    /// Makes a collector that keeps at most `limit` bytes in memory, the rest in `folder`.
+    pub(crate) fn new(folder: PathBuf, limit: usize) -> Self {
+        Self { folder, limit, waiting: BTreeMap::new(), held: 0, most: 0, runs: Vec::new(), written: None }
+    }
+
+    /// Takes the rows of one attempt.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(crate) fn push(&mut self, rows: Rows) -> io::Result<()> {
+        let place = rows.place();
+        let current = self.runs.len().max(1);
+        // Its run is the one being written, unless that is beyond it already.
+        let run = if self.written.is_some_and(|written| place < written) { current + 1 } else { current };
+        self.held += rows.bytes();
+        self.waiting.insert((run, place), rows);
+        while self.held > self.limit {
+            let Some(((run, place), rows)) = self.waiting.pop_first() else { break };
+            self.held -= rows.bytes();
+            if run > self.runs.len() {
+                let file = tempfile::tempfile_in(&self.folder)?;
+                self.runs.push(BufWriter::with_capacity(256 * 1024, file));
+            }
+            let file = self.runs.last_mut().expect("a run was just begun");
+            write(file, &rows)?;
+            self.written = Some(place);
+        }
+        self.most = self.most.max(self.held);
+        Ok(())
+    }
+
+    /// Returns the largest number of bytes that waited in memory, and the number of runs.
+    #[cfg(test)]
+    fn cost(&self) -> (usize, usize) {
+        (self.most, self.runs.len())
+    }
+
+    /// Gives back all rows by request and attempt.
+    ///
+    /// # Errors
+    /// If the disk refuses, or `take` does.
+    pub(crate) fn each(self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
+        let mut sources: Vec<Box<dyn Iterator<Item = io::Result<Rows>>>> = Vec::new();
+        for run in self.runs {
+            let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.seek(SeekFrom::Start(0))?;
+            let mut reader = BufReader::with_capacity(256 * 1024, file);
+            sources.push(Box::new(std::iter::from_fn(move || read(&mut reader).transpose())));
+        }
+        let mut rest: Vec<Rows> = self.waiting.into_values().collect();
+        rest.sort_by_key(Rows::place);
+        sources.push(Box::new(rest.into_iter().map(Ok)));
+        let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
+        let mut heap = BinaryHeap::new();
+        for (i, source) in sources.iter_mut().enumerate() {
+            let head = source.next().transpose()?;
+            heap.extend(head.as_ref().map(|rows| Reverse((rows.place(), i))));
+            heads.push(head);
+        }
+        while let Some(Reverse((_, i))) = heap.pop() {
+            let next = sources[i].next().transpose()?;
+            heap.extend(next.as_ref().map(|rows| Reverse((rows.place(), i))));
+            if let Some(rows) = std::mem::replace(&mut heads[i], next) {
+                take(rows)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(file: &mut impl Write, rows: &Rows) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(rows).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    file.write_all(&length.to_le_bytes())?;
+    file.write_all(&bytes)
+}
+
+fn read(file: &mut impl Read) -> io::Result<Option<Rows>> {
+    let mut length = [0_u8; 4];
+    match file.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(e) => return Err(e),
+    }
+    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+    file.read_exact(&mut bytes)?;
+    postcard::from_bytes(&bytes).map(Some).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::samples::row;
+    use proptest::prelude::*;
+
+    fn rows(id: i64, attempt: i64) -> Rows {
+        let request = RequestRow { request_id: id, attempt, ..row(id) };
+        let chunk = |at_ns| ChunkRow { request_id: id, attempt, at_ns, bytes: 1, tokens: None, read: 0 };
+        Rows { request, chunks: (0..id % 5).map(chunk).collect() }
+    }
+
+    fn sorted(limit: usize, all: &[Rows]) -> (Vec<Rows>, (usize, usize)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ordered = Ordered::new(folder.path().to_owned(), limit);
+        all.iter().for_each(|rows| ordered.push(rows.clone()).unwrap());
+        let cost = ordered.cost();
+        let mut out = Vec::new();
+        ordered
+            .each(&mut |rows| {
+                out.push(rows);
+                Ok(())
+            })
+            .unwrap();
+        (out, cost)
+    }
+
+    #[test]
+    fn rows_nearly_in_order_make_one_run_and_hold_no_more_than_the_limit() {
+        let all: Vec<Rows> = (0..3000).map(|i: i64| rows(i ^ 7, 1)).collect();
+        let (out, (most, runs)) = sorted(60_000, &all);
+        assert!(out.is_sorted_by_key(Rows::place) && out.len() == all.len());
+        assert!(most <= 60_000, "{most}");
+        assert_eq!(runs, 1);
+    }
+
+    #[test]
+    fn a_straggler_is_merged_from_another_run() {
+        let all: Vec<Rows> = (1..500).chain([0]).map(|i| rows(i, 1)).collect();
+        let (out, (_, runs)) = sorted(20_000, &all);
+        assert_eq!(out.first().map(Rows::place), Some((0, 1)));
+        assert!(out.is_sorted_by_key(Rows::place) && out.len() == 500 && runs == 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_comes_back_sorted_and_whole(
+            ids in proptest::sample::subsequence((0..120_i64).collect::<Vec<_>>(), 0..120).prop_shuffle(),
+            limit in 0_usize..40_000,
+        ) {
+            let all: Vec<Rows> = ids.iter().map(|i| rows(i / 2, 1 + i % 2)).collect();
+            let mut expected = all.clone();
+            expected.sort_by_key(Rows::place);
+            prop_assert_eq!(sorted(limit, &all).0, expected);
+        }
+    }
+}

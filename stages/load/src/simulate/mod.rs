@@ -1,0 +1,20 @@
+//! Simulated load: rows drawn from a declared model of a server.
+//!
+//! No socket is opened and nobody sleeps: requests, arrivals and prompts are those of a real
+//! load, the server is a discrete-event model on a clock of its own (`events`), and the rows
+//! (`rows`) go through the same tables as measured ones, marked `simulated` in the column
+//! `source` of the table `cell`. The same settings, seed and replicate give the same bytes.
+
+mod events;
+mod model;
+mod rows;
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use model::{
+    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
+    SimulationChoice,
+};
+pub(crate) use model::{schema, shipped};
+pub(crate) use stage::{find_server, rehearse, run};

@@ -1,0 +1,290 @@
+//! What a simulated server is made of: the settings under `simulate`, and the definitions of
+//! the collection `simulated-servers`.
+
+use pipeline::stage::{Json, Shipped};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// The simulated servers shipped with the binary.
+pub(crate) fn shipped() -> Vec<Shipped> {
+    let server = |name, text| Shipped { collection: COLLECTION, name, text };
+    vec![
+        server("batching", include_str!("../../simulated-servers/batching.yaml")),
+        server("serial", include_str!("../../simulated-servers/serial.yaml")),
+    ]
+}
+
+/// The collection simulated servers are defined in.
+pub(crate) const COLLECTION: &str = "simulated-servers";
+
+/// Returns the schema of one definition of [`COLLECTION`].
+pub(crate) fn schema() -> (&'static str, schemars::Schema) {
+    (COLLECTION, schemars::schema_for!(SimulatedServer))
+}
+
+/// Rows drawn from a model of a server, in place of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Simulation {
+    /// The server: the name of a definition in `simulated-servers`, or one written here.
+    pub server: SimulationChoice,
+    /// Tells servers of equal settings apart: each name has noise of its own. The noise of a cell
+    /// otherwise follows from the settings, the seed and the repetition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How many times longer than declared everything takes, above 0: a larger model, a slower
+    /// host.
+    #[serde(default = "one")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub slowdown: f64,
+    /// When the cell runs by the simulated clock, and how the host drifts with it.
+    #[serde(default)]
+    pub clock: Clock,
+    /// What goes wrong.
+    #[serde(default, skip_serializing_if = "Faults::is_none")]
+    pub faults: Faults,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A simulated server by name or written out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum SimulationChoice {
+    /// The name of a definition.
+    Name(String),
+    /// The definition itself.
+    Inline(Box<SimulatedServer>),
+}
+
+/// A model of a server that batches continuously, in synchronous steps.
+///
+/// A request waits in one line, first come first served, until one of the slots is free. A step
+/// is the prefill of one request, which ends with its first token, or a decode step, which gives
+/// every request in a slot one more token; prefill goes first. Requests that arrive within a step
+/// join at its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SimulatedServer {
+    /// What it stands for, for readers; not in the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How many requests are in progress at once.
+    #[schemars(range(min = 1))]
+    pub slots: u32,
+    /// What the prefill of one request takes.
+    pub prefill: PrefillCost,
+    /// What a decode step takes.
+    pub decode: DecodeCost,
+    /// Tokens of a prompt for each of its words, above 0; rounded, at least one a prompt.
+    #[serde(default = "tokens_per_word")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub tokens_per_word: f64,
+    /// Tokens in each chunk sent after the first, which holds one.
+    #[serde(default = "one_token")]
+    #[schemars(range(min = 1))]
+    pub tokens_per_chunk: u32,
+    /// Most tokens of prompt and requested output together; a request above is answered with
+    /// HTTP 400. No limit if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub context: Option<u32>,
+    /// Whether the part of a prompt that an earlier prompt with the same shared prefix began with
+    /// takes no prefill.
+    #[serde(default)]
+    pub prefix_cache: bool,
+    /// How much times vary.
+    #[serde(default)]
+    pub noise: Noise,
+}
+
+fn tokens_per_word() -> f64 {
+    1.1
+}
+
+fn one_token() -> u32 {
+    1
+}
+
+/// The time of a prefill: `fixed + per-token · tokens not in the cache`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PrefillCost {
+    /// Whatever its length.
+    #[serde(default)]
+    pub fixed: Span,
+    /// For each token that is not in the cache.
+    #[serde(default)]
+    pub per_token: Span,
+}
+
+/// The time of a decode step with `b` requests in slots: `fixed + per-sequence · (b − 1)`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct DecodeCost {
+    /// With one request.
+    pub fixed: Span,
+    /// For each further request.
+    #[serde(default)]
+    pub per_sequence: Span,
+}
+
+/// Standard deviations of the logarithms of lognormal factors of mean 1; 0 is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Noise {
+    /// A factor for each step.
+    #[schemars(range(min = 0))]
+    pub step: f64,
+    /// One factor for a whole cell: what makes repetitions differ.
+    #[schemars(range(min = 0))]
+    pub cell: f64,
+}
+
+/// The simulated clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Clock {
+    /// When the cell starts, since the clock's zero (2000-01-01 00:00 UTC in `started_unix_ns`).
+    pub start: Span,
+    /// The start is put off by a time drawn evenly up to this, so that cells do not all start at
+    /// once.
+    pub spread: Span,
+    /// By which share of its first speed the host slows each hour since the clock's zero: times
+    /// are multiplied by `1 + drift · hours`.
+    #[schemars(range(min = 0))]
+    pub drift: f64,
+}
+
+/// What goes wrong. A fault with a share strikes exactly that share of the measured requests,
+/// rounded up, drawn at random.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Faults {
+    /// Requests answered with an HTTP error at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_errors: Option<HttpErrors>,
+    /// The server says nothing any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hang: Option<Hang>,
+    /// Answers that are complete and hold no token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero_tokens: Option<Share>,
+    /// Rows that are lost after the measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_rows: Option<Share>,
+}
+
+impl Faults {
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A share of the measured requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Share {
+    /// The share, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+}
+
+/// Requests answered with an HTTP error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct HttpErrors {
+    /// Their share, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+    /// The status code.
+    #[serde(default = "bad_request")]
+    #[schemars(range(min = 400, max = 599))]
+    pub status: u16,
+}
+
+fn bad_request() -> u16 {
+    400
+}
+
+/// A server that goes silent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Hang {
+    /// After so many measured requests were answered. The stage's `heartbeat` then ends the cell
+    /// as hung.
+    pub after: u64,
+}
+
+/// Returns what is wrong with the numbers beyond their schema: keys from `simulate` on, message.
+/// The schema is not asked of definitions by name, so everything is looked at here.
+pub(crate) fn problems(
+    simulation: &Simulation,
+    server: &SimulatedServer,
+) -> Vec<(Vec<&'static str>, String)> {
+    let mut found = Vec::new();
+    let mut above_zero = |keys: &[&'static str], value: f64| {
+        if !(value.is_finite() && value > 0.0) {
+            let name = keys.last().unwrap_or(&"");
+            found.push((keys.to_vec(), format!("{name} must be above 0, got {value}")));
+        }
+    };
+    above_zero(&["slowdown"], simulation.slowdown);
+    above_zero(&["server", "tokens-per-word"], server.tokens_per_word);
+    above_zero(&["server", "slots"], f64::from(server.slots));
+    above_zero(&["server", "tokens-per-chunk"], f64::from(server.tokens_per_chunk));
+    let mut not_below_zero = |keys: &[&'static str], value: f64| {
+        if !(value.is_finite() && value >= 0.0) {
+            let name = keys.last().unwrap_or(&"");
+            found.push((keys.to_vec(), format!("{name} must be 0 or more, got {value}")));
+        }
+    };
+    not_below_zero(&["clock", "drift"], simulation.clock.drift);
+    not_below_zero(&["server", "noise", "step"], server.noise.step);
+    not_below_zero(&["server", "noise", "cell"], server.noise.cell);
+    if server.decode.fixed.nanoseconds() == 0 {
+        found.push((vec!["server", "decode", "fixed"], "a decode step must take time".to_owned()));
+    }
+    let faults = &simulation.faults;
+    let shares = [
+        (["faults", "http-errors", "share"], faults.http_errors.as_ref().map(|f| f.share)),
+        (["faults", "zero-tokens", "share"], faults.zero_tokens.as_ref().map(|f| f.share)),
+        (["faults", "missing-rows", "share"], faults.missing_rows.as_ref().map(|f| f.share)),
+    ];
+    for (keys, share) in shares {
+        if let Some(share) = share.filter(|s| !(0.0..=1.0).contains(s)) {
+            found.push((keys.to_vec(), format!("a share lies between 0 and 1, got {share}")));
+        }
+    }
+    found
+}
+
+impl SimulatedServer {
+    /// Returns a server for dry runs: as the shipped `batching`, with few chunks an answer.
+    pub(crate) fn rehearsal() -> Self {
+        Self {
+            description: None,
+            slots: 32,
+            prefill: PrefillCost { fixed: Span::milliseconds(2), per_token: Span::microseconds(40) },
+            decode: DecodeCost { fixed: Span::milliseconds(10), per_sequence: Span::microseconds(300) },
+            tokens_per_word: tokens_per_word(),
+            tokens_per_chunk: 16,
+            context: None,
+            prefix_cache: true,
+            noise: Noise { step: 0.05, cell: 0.05 },
+        }
+    }
+}
+
+impl Simulation {
+    /// Returns the content the noise follows from, without what only tells when the cell runs.
+    pub(crate) fn content(&self) -> Json {
+        let mut content = self.clone();
+        content.clock = Clock::default();
+        serde_json::to_value(&content).expect("a simulation always serializes")
+    }
+}

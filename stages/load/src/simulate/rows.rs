@@ -1,0 +1,241 @@
+//! From settings to the rows of a simulated cell.
+
+use artifacts::Digest;
+use pipeline::stage::{Control, Failure};
+
+use super::events::{Asked, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal};
+use super::model::{Faults, SimulatedServer, Simulation};
+use crate::prompts::Prompt;
+use crate::random::{Draws, Stream};
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource};
+use crate::run::{CellFacts, Ending, LoadResult, LoadSpec, RowSource};
+
+/// The simulated clock's zero: 2000-01-01 00:00 UTC, ns since 1970.
+const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
+
+/// The text of one simulated token.
+const TOKEN: &str = "tok ";
+
+/// Draws the rows of a cell from the model of a server.
+///
+/// # Errors
+/// If the arrivals cannot be made, the user stops the cell, or its time limit passes.
+pub(crate) fn simulate(
+    spec: &LoadSpec,
+    simulation: &Simulation,
+    server: &SimulatedServer,
+    control: &Control,
+) -> Result<LoadResult, Failure> {
+    let content = serde_json::json!([
+        simulation.content(),
+        serde_json::to_value(server).expect("a server always serializes"),
+        serde_json::to_value(&spec.workload).expect("a workload always serializes"),
+        serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
+    ]);
+    let stream = |domain: &str| spec.origin.stream(&format!("load simulation v1 {domain}"), &content);
+    let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
+    let warmup = spec.prompts.warmup.len();
+    let measured = spec.prompts.measured.len();
+    let lost = struck(simulation.faults.missing_rows.as_ref().map(|f| f.share), measured, &stream("missing"));
+    let asked = asked(&prompts, warmup, server, &simulation.faults, &stream("faults"));
+
+    let mut draws: Draws = stream("cell").at(0);
+    let spread = simulation.clock.spread.nanoseconds();
+    let start = simulation.clock.start.nanoseconds().saturating_add(draws.below(spread.saturating_add(1)));
+    let pace = Pace {
+        factor: simulation.slowdown * lognormal(&mut draws, server.noise.cell),
+        step: server.noise.step,
+        drift: simulation.clock.drift,
+        hours: start as f64 / 3.6e12,
+        draws: stream("steps").at(0),
+    };
+    let limits = Limits {
+        first_token: spec.timeouts.first_token.nanoseconds(),
+        inter_token: spec.timeouts.inter_token.nanoseconds(),
+        total: spec.timeouts.total.nanoseconds(),
+        heartbeat: spec.heartbeat.nanoseconds(),
+    };
+    let arrivals = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
+    let offsets = spec
+        .arrival
+        .offsets(measured, &spec.origin.stream("load arrivals v1", &arrivals))
+        .map_err(Failure::failed)?;
+
+    let mut machine = Machine::new(server, &asked, limits, pace);
+    let clients = spec.arrival.clients();
+    let ahead = Senders::Closed { clients: clients.unwrap_or(1), think_ns: 0 };
+    let mut over = machine.phase(0..warmup, &ahead, control)?;
+    let measured_from = machine.now;
+    if over == Over::Done {
+        let senders = match &offsets {
+            Some(offsets) => Senders::Open(offsets),
+            None => Senders::Closed {
+                clients: clients.unwrap_or(1),
+                think_ns: spec.arrival.think_time().nanoseconds(),
+            },
+        };
+        machine.hang_after = simulation.faults.hang.as_ref().map(|h| h.after);
+        over = machine.phase(warmup..warmup + measured, &senders, control)?;
+    }
+
+    let (mut requests, mut chunks) = (Vec::with_capacity(prompts.len()), Vec::new());
+    for (request, flight) in machine.flights.iter().enumerate() {
+        let Some(flight) = flight else { continue };
+        if request >= warmup && lost[request - warmup] {
+            continue;
+        }
+        requests.push(row(request, flight, prompts[request], &asked[request]));
+        for (read, (at, tokens)) in flight.chunks.iter().enumerate() {
+            chunks.push(ChunkRow {
+                request_id: request as i64,
+                attempt: 1,
+                at_ns: ns(*at),
+                bytes: i64::from(*tokens) * TOKEN.len() as i64,
+                tokens: Some(i64::from(*tokens)),
+                read: read as i64,
+            });
+        }
+    }
+    let counted = requests.iter().filter(|r| r.phase == Phase::Measured);
+    let from = counted.clone().filter_map(|r| r.sent_ns).min();
+    let to = counted.map(|r| r.done_ns).max();
+    let cell = CellFacts {
+        source: RowSource::Simulated,
+        expected_requests: measured as u64,
+        warmup_requests: warmup as u64,
+        arrival: spec.arrival.word(),
+        clients,
+        rate: spec.arrival.rate(),
+        api: "simulated",
+        streamed: true,
+        started_unix_ns: ns(ZERO_UNIX_NS.saturating_add(start)),
+        measured_from_ns: Some(ns(measured_from)),
+        window: from.zip(to),
+        client_cpu_ns: None,
+        connections: 0,
+        started_monotonic_ns: 0,
+        health: None,
+    };
+    Ok(LoadResult {
+        ending: if over == Over::Hung { Ending::Hung } else { Ending::Complete },
+        requests,
+        chunks,
+        server_metrics: Vec::new(),
+        engine_log: None,
+        cell,
+        warnings: Vec::new(),
+    })
+}
+
+/// Returns for each of `count` requests whether a fault of this share strikes it: exactly the
+/// share, rounded up, those with the smallest draws.
+fn struck(share: Option<f64>, count: usize, stream: &Stream) -> Vec<bool> {
+    let mut struck = vec![false; count];
+    let Some(share) = share.filter(|s| *s > 0.0) else { return struck };
+    // A whole number that a product of fractions misses by a hair stays that number.
+    let many = ((share * count as f64) - 1e-9).ceil().max(0.0) as usize;
+    let mut order: Vec<(u64, usize)> = (0..count).map(|i| (stream.at(i as u64).below(u64::MAX), i)).collect();
+    order.sort_unstable();
+    for (_, i) in order.into_iter().take(many) {
+        struck[i] = true;
+    }
+    struck
+}
+
+fn asked(
+    prompts: &[&Prompt],
+    warmup: usize,
+    server: &SimulatedServer,
+    faults: &Faults,
+    stream: &Stream,
+) -> Vec<Asked> {
+    let measured = prompts.len() - warmup;
+    // Both kinds of fault are drawn from one order, so that they strike different requests.
+    let http = faults.http_errors.as_ref().map(|f| f.share);
+    let refused = struck(http, measured, stream);
+    let both = http.unwrap_or(0.0) + faults.zero_tokens.as_ref().map_or(0.0, |f| f.share);
+    let faulty = struck(faults.zero_tokens.as_ref().map(|_| both.min(1.0)), measured, stream);
+    let ask = |(i, prompt): (usize, &&Prompt)| {
+        let words = prompt.text.split_whitespace().count() as f64;
+        let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64;
+        let most = server.context.map(u64::from);
+        let needed = prompt_tokens + u64::from(prompt.output_tokens);
+        let at = i.checked_sub(warmup);
+        let fault = if most.is_some_and(|most| needed > most) {
+            let most = most.unwrap_or_default();
+            let why = format!("{needed} tokens are more than the context of {most}");
+            Some(Fault::Http(400, why))
+        } else if at.is_some_and(|at| refused[at]) {
+            let status = faults.http_errors.as_ref().map_or(400, |f| f.status);
+            Some(Fault::Http(status, "a simulated fault".to_owned()))
+        } else if at.is_some_and(|at| faulty[at]) {
+            Some(Fault::NoTokens)
+        } else {
+            None
+        };
+        // Only a cache looks at the text again.
+        let prefix = prompt.prefix.filter(|_| server.prefix_cache).map(|p| (p, prompt.text.clone()));
+        Asked { prompt_tokens, output_tokens: prompt.output_tokens, prefix, fault }
+    };
+    prompts.iter().enumerate().map(ask).collect()
+}
+
+fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> RequestRow {
+    let (done, status, error) = flight.end.clone().unwrap_or((flight.last, RequestStatus::Cancelled, None));
+    let http_status = match (&status, &asked.fault) {
+        (RequestStatus::HttpError, Some(Fault::Http(code, _))) => Some(i64::from(*code)),
+        (RequestStatus::Ok, _) => Some(200),
+        _ => flight.first.map(|_| 200),
+    };
+    let ok = status == RequestStatus::Ok;
+    let told = ok || flight.first.is_some();
+    let text = TOKEN.repeat(flight.tokens as usize);
+    let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
+    RequestRow {
+        first_reasoning_ns: None,
+        first_answer_ns: flight.first.map(ns),
+        reasoning_tokens: None,
+        request_id: request as i64,
+        attempt: 1,
+        superseded: false,
+        phase: prompt.phase,
+        client_id: flight.client.map(i64::from),
+        session_id: prompt.session.map(ns),
+        turn: prompt.turn.map(i64::from),
+        prompt_index: prompt.index as i64,
+        prompt_digest: prompt.digest().to_string(),
+        scheduled_ns: ns(flight.sent),
+        connect_ns: None,
+        sent_ns: Some(ns(flight.sent)),
+        headers_ns: flight.first.or(http_status.map(|_| done)).map(ns),
+        first_token_ns: flight.first.map(ns),
+        last_token_ns: flight.first.map(|_| ns(flight.last)),
+        done_ns: ns(done),
+        prompt_tokens: told.then_some(ns(asked.prompt_tokens)),
+        cached_prompt_tokens: told.then_some(ns(flight.cached)),
+        output_tokens: told.then_some(i64::from(flight.tokens)),
+        tokens_source: told.then_some(if ok { TokenSource::Usage } else { TokenSource::Chunks }),
+        tokens_agree: None,
+        requested_output_tokens: i64::from(prompt.output_tokens),
+        chunks: http_status.map(|_| flight.chunks.len() as i64),
+        first_chunk_tokens: flight.chunks.first().map(|(_, tokens)| i64::from(*tokens)),
+        finish_reason: ok.then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
+        status,
+        http_status,
+        retry_after_s: None,
+        error,
+        schema_valid: None,
+        send_lag_ns: Some(0),
+        in_flight_at_send: Some(flight.in_flight as i64),
+        reads: flight.chunks.len() as i64,
+        received_bytes: text.len() as i64,
+        output_characters: (!text.is_empty()).then(|| text.chars().count() as i64),
+        output_digest: (!text.is_empty()).then(|| Digest::of(text.as_bytes()).to_string()),
+        server_prompt_ms: flight.first.map(|first| ms(flight.prefill_from, first)),
+        server_predicted_ms: flight.first.map(|first| ms(first, flight.last)),
+    }
+}
+
+fn ns(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,119 @@
+//! What the load stage does with `simulate`: settings to a known server, one cell to tables, and
+//! the rows of a dry run.
+
+use pipeline::stage::{CellStatus, Control, Done, Failure, Job, Library, Output, Problem};
+
+use super::model::{COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems};
+use super::rows::simulate;
+use crate::random::Origin;
+use crate::rows::RequestStatus;
+use crate::run::{Ending, LoadResult, LoadSpec};
+use crate::settings::{Settings, Timeouts};
+use crate::tables::tables;
+
+/// Puts the definition of the simulated server in the place of its name, and checks it.
+pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) -> Vec<Problem> {
+    let (mut server, inline) = match &simulation.server {
+        SimulationChoice::Inline(server) => ((**server).clone(), true),
+        SimulationChoice::Name(name) => {
+            let at = ["simulate", "server"];
+            let Some(found) = library.find(COLLECTION, name) else {
+                let known = library.names(COLLECTION).join(", ");
+                return vec![
+                    Problem::at(&at, format!("no simulated server is named `{name}`"))
+                        .hint(format!("there are: {known}")),
+                ];
+            };
+            match serde_json::from_value::<SimulatedServer>(found) {
+                Ok(server) => (server, false),
+                Err(e) => {
+                    return vec![Problem::at(&at, format!("simulated server `{name}` cannot be read: {e}"))];
+                }
+            }
+        }
+    };
+    let found = problems(simulation, &server);
+    server.description = None;
+    simulation.server = SimulationChoice::Inline(Box::new(server));
+    let place = |(keys, message): (Vec<&str>, String)| match keys.as_slice() {
+        ["server", below @ ..] if !inline => {
+            Problem::at(&["simulate", "server"], format!("{}: {message}", below.join(".")))
+        }
+        _ => Problem::at(&[&["simulate"], keys.as_slice()].concat(), message),
+    };
+    found.into_iter().map(place).collect()
+}
+
+/// Draws a cell's rows from the model of a server.
+///
+/// # Errors
+/// If the stage needs a real server, prompts or arrivals cannot be made, or the cell does not
+/// become ok: hung, stopped, or without any answer.
+pub(crate) fn run(
+    job: &Job<'_>,
+    settings: Settings,
+    simulation: &Simulation,
+    origin: Origin,
+) -> Result<Done, Failure> {
+    if let Some(serve) = job.input_of_kind("serve") {
+        return Err(Failure::failed(format!("a simulated load sends nothing to `{}`", serve.stage))
+            .hint("take the server out of the stage's `needs`, or remove `simulate`"));
+    }
+    draw(settings, simulation, origin, job.control)
+}
+
+/// Measured requests of a cell in a dry run.
+const REHEARSED_REQUESTS: u64 = 6;
+
+/// Makes up a few rows with a simulated server, whatever server is declared.
+///
+/// # Errors
+/// If prompts or arrivals cannot be made.
+pub(crate) fn rehearse(mut settings: Settings, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+    settings.requests = settings.requests.map(|n| n.min(REHEARSED_REQUESTS));
+    settings.warmup = settings.warmup.min(1);
+    settings.timeouts = Timeouts::default();
+    let simulation = Simulation {
+        server: SimulationChoice::Inline(Box::new(SimulatedServer::rehearsal())),
+        // Every cell has noise of its own, also where settings are alike.
+        name: Some(job.coordinates.to_string()),
+        slowdown,
+        clock: Clock::default(),
+        faults: Faults::default(),
+    };
+    let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+    draw(settings, &simulation, origin, job.control)
+}
+
+fn draw(
+    settings: Settings,
+    simulation: &Simulation,
+    origin: Origin,
+    control: &Control,
+) -> Result<Done, Failure> {
+    let SimulationChoice::Inline(server) = &simulation.server else {
+        return Err(Failure::failed("the simulated server is still a name"));
+    };
+    let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
+    let result = simulate(&spec, simulation, server, control)?;
+    let tables = tables(&spec, &result).map_err(|e| Failure::failed(e.to_string()))?;
+    let outputs: Vec<Output> =
+        tables.iter().map(|(name, table)| Output::table(*name, table)).collect::<Result<_, _>>()?;
+    match failure(&spec, &result) {
+        Some(failure) => Err(outputs.into_iter().fold(failure, Failure::evidence)),
+        None => Ok(Done { outputs, ..Done::default() }),
+    }
+}
+
+/// Returns why a cell is not ok; its rows are the evidence.
+fn failure(spec: &LoadSpec, result: &LoadResult) -> Option<Failure> {
+    if result.ending == Ending::Hung {
+        let silence = format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+        return Some(Failure::new(CellStatus::Hung, silence));
+    }
+    if result.requests.iter().any(|r| r.status == RequestStatus::Ok) {
+        return None;
+    }
+    let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+    Some(Failure::failed(format!("no request was answered; the first error: {first}")))
+}

@@ -1,0 +1,307 @@
+use artifacts::Scalar;
+use pipeline::stage::{Control, Coordinates, Json};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::model::problems;
+use super::rows::simulate;
+use super::*;
+use crate::random::Origin;
+use crate::rows::{Phase, RequestRow, RequestStatus};
+use crate::run::{Ending, LoadResult, LoadSpec};
+use crate::settings::Settings;
+
+const MS: i64 = 1_000_000;
+
+/// Simulates settings given as JSON over those of a plain run.
+fn run_rep(change: &Json, rep: i64) -> LoadResult {
+    let mut settings = json!({
+        "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 5}},
+        "arrival": {"closed-loop": {"clients": 2}},
+        "requests": 8,
+        "simulate": {"server": server(&json!({}))},
+    });
+    for (key, value) in change.as_object().unwrap() {
+        settings[key] = value.clone();
+    }
+    let settings: Settings = serde_json::from_value(settings).unwrap();
+    let simulation = settings.simulate.clone().unwrap();
+    let SimulationChoice::Inline(server) = &simulation.server else { panic!("a name") };
+    assert_eq!(problems(&simulation, server), []);
+    let replicate = Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]);
+    let spec = LoadSpec::new(settings.clone(), Origin { seed: 164, replicate }).unwrap();
+    simulate(&spec, &simulation, server, &Control::quiet()).unwrap()
+}
+
+fn run(change: &Json) -> LoadResult {
+    run_rep(change, 1)
+}
+
+/// A server of one slot: 10 words are 10 tokens and 20 ms of prefill, a step takes 10 ms.
+fn server(change: &Json) -> Json {
+    let mut server = json!({
+        "slots": 1, "tokens-per-word": 1.0,
+        "prefill": {"fixed": "10 ms", "per-token": "1 ms"}, "decode": {"fixed": "10 ms"},
+    });
+    for (key, value) in change.as_object().unwrap() {
+        server[key] = value.clone();
+    }
+    server
+}
+
+fn simulated(change: &Json) -> Json {
+    json!({"server": server(change)})
+}
+
+fn measured(result: &LoadResult) -> Vec<&RequestRow> {
+    result.requests.iter().filter(|r| r.phase == Phase::Measured).collect()
+}
+
+/// The service time of the plain server: 20 ms of prefill, then four steps of 10 ms.
+const SERVICE: i64 = 60 * MS;
+
+#[test]
+fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
+    let result = run(&json!({}));
+    assert_eq!(result.ending, Ending::Complete);
+    assert_eq!(result.cell.window, Some((0, 8 * SERVICE)));
+    let rows = measured(&result);
+    // The first finds the slot free; of two clients, each other one waits for a whole service.
+    let latencies: Vec<i64> = rows.iter().map(|r| r.done_ns - r.sent_ns.unwrap()).collect();
+    assert_eq!(latencies, [[SERVICE].as_slice(), &[2 * SERVICE; 7]].concat());
+    assert!(rows.iter().all(|r| r.output_tokens == Some(5) && r.chunks == Some(5)));
+}
+
+#[test]
+fn as_many_slots_as_clients_serve_all_at_once() {
+    // No prefill time and no cost of batching: three clients are as quick as one.
+    let free = simulated(&json!({"slots": 3, "prefill": {}}));
+    let result = run(&json!({
+        "arrival": {"closed-loop": {"clients": 3}}, "requests": 12, "simulate": free,
+    }));
+    assert_eq!(result.cell.window, Some((0, 4 * 40 * MS)));
+    assert!(measured(&result).iter().all(|r| r.done_ns - r.sent_ns.unwrap() == 40 * MS));
+}
+
+#[test]
+fn prefills_go_one_by_one_and_a_step_costs_more_for_each_sequence() {
+    let batching = simulated(&json!({"slots": 2, "decode": {"fixed": "10 ms", "per-sequence": "3 ms"}}));
+    let result = run(&json!({"requests": 2, "simulate": batching}));
+    let rows = measured(&result);
+    let first: Vec<i64> = rows.iter().map(|r| r.first_token_ns.unwrap()).collect();
+    assert_eq!(first, [20 * MS, 40 * MS]);
+    // Both decode together: four steps of 13 ms each.
+    assert!(rows.iter().all(|r| r.done_ns == (40 + 4 * 13) * MS));
+}
+
+#[test]
+fn evenly_spaced_arrivals_above_capacity_queue_linearly() {
+    // One arrives each 40 ms and takes 60 ms: the line grows by 20 ms a request.
+    let result = run(&json!({"arrival": {"constant": {"rate": 25.0}}, "requests": 20}));
+    for (i, row) in measured(&result).iter().enumerate() {
+        assert_eq!(row.sent_ns, Some(i as i64 * 40 * MS));
+        assert_eq!(row.done_ns - row.sent_ns.unwrap(), SERVICE + i as i64 * 20 * MS);
+        assert_eq!(row.client_id, None);
+    }
+}
+
+#[test]
+fn the_mean_wait_of_poisson_arrivals_is_that_of_pollaczek_and_khinchine() {
+    // M/D/1 at load 0.6: ρ · s / (2 · (1 − ρ)).
+    let result = run(&json!({"arrival": {"poisson": {"rate": 10.0}}, "requests": 40_000}));
+    let rows = measured(&result);
+    let waits: f64 = rows.iter().map(|r| (r.done_ns - r.sent_ns.unwrap() - SERVICE) as f64).sum();
+    let mean_ms = waits / rows.len() as f64 / MS as f64;
+    let expected = 0.6 * 60.0 / (2.0 * 0.4);
+    assert!((mean_ms / expected - 1.0).abs() < 0.05, "{mean_ms} ms, expected {expected}");
+}
+
+#[test]
+fn clients_think_and_warm_up_comes_before() {
+    let result = run(&json!({
+        "arrival": {"closed-loop": {"clients": 1, "think-time": "7 ms"}}, "requests": 3, "warmup": 2,
+    }));
+    assert_eq!(result.cell.measured_from_ns, Some(2 * SERVICE));
+    let sent: Vec<i64> = measured(&result).iter().map(|r| r.sent_ns.unwrap()).collect();
+    let from = 2 * SERVICE;
+    assert_eq!(sent, [from, from + SERVICE + 7 * MS, from + 2 * (SERVICE + 7 * MS)]);
+}
+
+#[test]
+fn the_same_settings_seed_and_repetition_give_the_same_rows() {
+    let noisy =
+        json!({"simulate": {"server": server(&json!({"noise": {"step": 0.1, "cell": 0.1}})), "name": "a"}});
+    let rows = |change: &Json, rep| run_rep(change, rep).requests;
+    assert_eq!(rows(&noisy, 1), rows(&noisy, 1));
+    assert_ne!(rows(&noisy, 1), rows(&noisy, 2));
+    let mut other = noisy.clone();
+    other["simulate"]["name"] = json!("b");
+    assert_ne!(rows(&noisy, 1), rows(&other, 1));
+    // The prompts stay the same: the server is none of their business.
+    let digests = |rows: Vec<RequestRow>| rows.into_iter().map(|r| r.prompt_digest).collect::<Vec<_>>();
+    assert_eq!(digests(rows(&noisy, 1)), digests(rows(&other, 1)));
+}
+
+#[test]
+fn noise_has_mean_one_and_the_declared_spread() {
+    let noisy = simulated(&json!({"noise": {"step": 0.2}}));
+    let change = json!({"simulate": noisy, "requests": 4000, "arrival": "sequential"});
+    let result = run(&change);
+    let steps: Vec<f64> = result
+        .chunks
+        .windows(2)
+        .filter(|c| c[0].request_id == c[1].request_id)
+        .map(|c| (c[1].at_ns - c[0].at_ns) as f64 / 1e7)
+        .collect();
+    let n = steps.len() as f64;
+    let mean = steps.iter().sum::<f64>() / n;
+    let deviation = (steps.iter().map(|s| (s.ln() + 0.02).powi(2)).sum::<f64>() / n).sqrt();
+    assert!((mean - 1.0).abs() < 0.01, "{mean}");
+    assert!((deviation - 0.2).abs() < 0.01, "{deviation}");
+}
+
+#[test]
+fn a_fault_strikes_exactly_its_share() {
+    let faults = json!({"http-errors": {"share": 0.1}, "zero-tokens": {"share": 0.1}, "missing-rows": {"share": 0.05}});
+    let result = run(&json!({
+        "requests": 40, "simulate": {"server": server(&json!({})), "faults": faults},
+    }));
+    let rows = measured(&result);
+    assert_eq!(rows.len(), 38);
+    let result = run(&json!({
+        "requests": 40,
+        "simulate": {"server": server(&json!({})), "faults": {"http-errors": {"share": 0.1}, "zero-tokens": {"share": 0.1}}},
+    }));
+    let rows = measured(&result);
+    let refused: Vec<_> = rows.iter().filter(|r| r.status == RequestStatus::HttpError).collect();
+    assert_eq!(refused.len(), 4);
+    assert!(refused.iter().all(|r| r.http_status == Some(400) && r.output_tokens.is_none()));
+    let empty: Vec<_> = rows.iter().filter(|r| r.output_tokens == Some(0)).collect();
+    assert_eq!(empty.len(), 4);
+    assert!(empty.iter().all(|r| r.status == RequestStatus::Ok && r.first_token_ns.is_none()));
+}
+
+#[test]
+fn a_server_that_goes_silent_leaves_a_hung_cell_with_rows() {
+    let result = run(&json!({
+        "heartbeat": "5 s",
+        "simulate": {"server": server(&json!({})), "faults": {"hang": {"after": 3}}},
+    }));
+    assert_eq!(result.ending, Ending::Hung);
+    let rows = measured(&result);
+    let ok = rows.iter().filter(|r| r.status == RequestStatus::Ok).count();
+    let hung: Vec<_> = rows.iter().filter(|r| r.status == RequestStatus::Hung).collect();
+    assert_eq!((ok, hung.len()), (3, 2));
+    // The last sign of life is the third answer.
+    assert!(hung.iter().all(|r| r.done_ns == 3 * SERVICE + 5000 * MS));
+}
+
+#[test]
+fn requests_that_pass_a_time_limit_are_given_up() {
+    let result = run(&json!({
+        "timeouts": {"first-token": "50 ms"}, "arrival": "burst", "requests": 3,
+    }));
+    let rows = measured(&result);
+    assert_eq!(rows[0].status, RequestStatus::Ok);
+    for row in &rows[1..] {
+        assert_eq!((row.status, row.done_ns), (RequestStatus::Timeout, 50 * MS));
+        assert_eq!(row.error.as_deref(), Some("first-token timeout"));
+    }
+    let result = run(&json!({"timeouts": {"total": "45 ms"}, "arrival": "sequential", "requests": 1}));
+    let row = measured(&result)[0];
+    assert_eq!((row.status, row.done_ns, row.output_tokens), (RequestStatus::Timeout, 45 * MS, Some(3)));
+}
+
+#[test]
+fn a_prompt_beyond_the_context_is_refused() {
+    let small = simulated(&json!({"context": 14}));
+    let result = run(&json!({"simulate": small, "requests": 2}));
+    let row = measured(&result)[0];
+    assert_eq!(row.error.as_deref(), Some("HTTP 400: 15 tokens are more than the context of 14"));
+}
+
+#[test]
+fn a_cached_prefix_takes_no_prefill() {
+    let shared = json!({"prompts": {"shared-prefix": {"prefix": 90, "suffix": 10}}, "output": {"tokens": 5}});
+    let with = |cache: bool| {
+        let result = run(&json!({
+            "workload": shared, "arrival": "sequential", "requests": 3,
+            "simulate": simulated(&json!({"prefix-cache": cache})),
+        }));
+        let rows = measured(&result);
+        rows.iter()
+            .map(|r| (r.cached_prompt_tokens.unwrap(), r.first_token_ns.unwrap() - r.sent_ns.unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with(false), [(0, 110 * MS); 3]);
+    let cached = with(true);
+    assert_eq!(cached[0], (0, 110 * MS));
+    for (tokens, ttft) in &cached[1..] {
+        assert!((85..95).contains(tokens), "{tokens}");
+        assert_eq!(*ttft, (110 - tokens) * MS);
+    }
+}
+
+#[test]
+fn a_drifting_host_slows_with_the_simulated_clock() {
+    let at = |start: &str| {
+        let clock = json!({"start": start, "drift": 0.1});
+        run(&json!({"simulate": {"server": server(&json!({})), "clock": clock}, "requests": 4}))
+    };
+    let (early, late) = (at("0 s"), at("2 h"));
+    let window = |r: &LoadResult| r.cell.window.unwrap().1 as f64;
+    assert!((window(&early) / (4 * SERVICE) as f64 - 1.0).abs() < 1e-4);
+    assert!((window(&late) / window(&early) - 1.2).abs() < 1e-4);
+    assert_eq!(late.cell.started_unix_ns - early.cell.started_unix_ns, 2 * 3600 * 1000 * MS);
+}
+
+#[test]
+fn numbers_that_mean_nothing_are_refused() {
+    let mut simulation: Simulation = serde_json::from_value(simulated(&json!({}))).unwrap();
+    let SimulationChoice::Inline(mut server) = simulation.server.clone() else { panic!("a name") };
+    (server.tokens_per_word, server.decode.fixed) = (f64::NAN, crate::span::Span::default());
+    simulation.slowdown = 0.0;
+    simulation.faults.missing_rows = Some(Share { share: 1.5 });
+    let found: Vec<String> =
+        problems(&simulation, &server).into_iter().map(|(keys, _)| keys.join(".")).collect();
+    let expected = ["slowdown", "server.tokens-per-word", "server.decode.fixed", "faults.missing-rows.share"];
+    assert_eq!(found, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_must_hold_of_rows_holds(
+        slots in 1u32..6, clients in 1u32..9, requests in 1u64..40, tokens in 1u32..9,
+        per_chunk in 1u32..4, noise in 0.0f64..0.5, rep in 0i64..1000,
+    ) {
+        let busy = json!({
+            "slots": slots, "tokens-per-chunk": per_chunk, "noise": {"step": noise, "cell": noise},
+            "decode": {"fixed": "10 ms", "per-sequence": "1 ms"},
+        });
+        let result = run_rep(&json!({
+            "workload": {"prompts": {"words": {"length": {"from": 1, "to": 30}}}, "output": {"tokens": tokens}},
+            "arrival": {"closed-loop": {"clients": clients}}, "requests": requests, "simulate": simulated(&busy),
+        }), rep);
+        let rows = measured(&result);
+        prop_assert_eq!(rows.len() as u64, requests);
+        for row in &rows {
+            let times = [row.sent_ns, row.headers_ns, row.first_token_ns, row.last_token_ns, Some(row.done_ns)];
+            let known: Vec<i64> = times.into_iter().flatten().collect();
+            prop_assert!(known.len() == 5 && known.windows(2).all(|w| w[0] <= w[1]));
+            let own: Vec<_> = result.chunks.iter().filter(|c| c.request_id == row.request_id).collect();
+            prop_assert_eq!(own.iter().filter_map(|c| c.tokens).sum::<i64>(), i64::from(tokens));
+            prop_assert!(row.in_flight_at_send.unwrap() < i64::from(clients));
+            // A client has one request at a time; counted from the stamps, not from the column.
+            let sent = row.sent_ns.unwrap();
+            let others = rows.iter().filter(|o| o.sent_ns.unwrap() <= sent && o.done_ns > sent);
+            prop_assert!(others.count() <= clients as usize);
+        }
+        // First come, first served: first tokens come in the order of sending.
+        let mut by_sending = rows.clone();
+        by_sending.sort_by_key(|r| (r.sent_ns, r.request_id));
+        let first: Vec<i64> = by_sending.iter().filter_map(|r| r.first_token_ns).collect();
+        prop_assert!(first.windows(2).all(|w| w[0] <= w[1]));
+    }
+}

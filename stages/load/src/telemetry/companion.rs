@@ -1,0 +1,164 @@
+//! A source of samples beside the load, and the thread it lives on.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::measure::Epoch;
+use crate::sheet::{Sheet, TableFile};
+
+/// A source that cannot be sampled: its table's name and the reason, one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Absent {
+    pub(crate) table: &'static str,
+    pub(crate) reason: String,
+}
+
+/// What a companion leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) tables: Vec<TableFile>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) observations: BTreeMap<String, Value>,
+}
+
+impl Left {
+    /// Completes a table that is all a companion leaves.
+    pub(crate) fn of<R>(sheet: Sheet<R>) -> Self {
+        let mut left = Self::default();
+        left.complete(sheet);
+        left
+    }
+
+    /// Completes a table and keeps it.
+    pub(crate) fn complete<R>(&mut self, sheet: Sheet<R>) {
+        match sheet.finish() {
+            Ok(table) => self.tables.push(table),
+            Err(error) => self.warnings.push(error.to_string()),
+        }
+    }
+}
+
+/// A source of samples.
+pub(crate) trait Companion: Send {
+    /// What it samples, for warnings and for its thread.
+    fn name(&self) -> &'static str;
+
+    /// Takes a sample now, `at_ns` on the cell's clock.
+    ///
+    /// # Errors
+    /// What went wrong, one sentence; the next sample is tried all the same.
+    fn sample(&mut self, at_ns: i64) -> Result<(), String>;
+
+    /// Completes its tables.
+    fn finish(self: Box<Self>) -> Left;
+}
+
+/// A bell that ends all waiting at once.
+#[derive(Debug, Default)]
+pub(crate) struct Halt {
+    rung: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Halt {
+    /// Ends all waiting, now and later.
+    pub(crate) fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.bell.notify_all();
+    }
+
+    /// Waits until an instant or the bell; returns whether it rang.
+    pub(crate) fn wait_until(&self, at: Instant) -> bool {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = at.saturating_duration_since(Instant::now());
+        *self.bell.wait_timeout_while(rung, left, |rung| !*rung).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// The niceness of the threads that sample: they give way to whatever measures or serves.
+const NICENESS: i32 = 10;
+
+/// Samples at the interval until the bell, then once more; on the thread it is called on, whose
+/// priority it lowers. A sample that is late by whole intervals is left out, not caught up with.
+pub(crate) fn watch(
+    mut companion: Box<dyn Companion>,
+    interval: Duration,
+    epoch: Epoch,
+    halt: &Halt,
+) -> Left {
+    // On Linux the process "none" with this call is the calling thread. Where it is refused the
+    // samples are taken at the usual priority.
+    let _usual_priority = rustix::process::setpriority_process(None, NICENESS);
+    let (mut problems, mut failed) = (0_u64, None);
+    let mut next = Instant::now() + interval;
+    loop {
+        let last = halt.wait_until(next);
+        if let Err(problem) = companion.sample(i64::try_from(epoch.now()).unwrap_or(i64::MAX)) {
+            problems += 1;
+            failed = failed.or(Some(problem));
+        }
+        if last {
+            break;
+        }
+        let now = Instant::now();
+        while next <= now {
+            next += interval;
+        }
+    }
+    let name = companion.name();
+    let mut left = companion.finish();
+    left.warnings
+        .extend(failed.map(|first| format!("{name}: {problems} samples failed, the first: {first}")));
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    struct Counter(Arc<AtomicI64>, i64);
+
+    impl Companion for Counter {
+        fn name(&self) -> &'static str {
+            "counter"
+        }
+
+        fn sample(&mut self, _: i64) -> Result<(), String> {
+            self.1 += 1;
+            self.0.fetch_add(1, Ordering::Relaxed);
+            if self.1 > 1 { Err(format!("sample {}", self.1)) } else { Ok(()) }
+        }
+
+        fn finish(self: Box<Self>) -> Left {
+            Left::default()
+        }
+    }
+
+    #[test]
+    fn the_last_sample_is_taken_when_the_bell_rings_and_failures_are_told_once() {
+        let (halt, count) = (Halt::default(), Arc::new(AtomicI64::new(0)));
+        let counter = Box::new(Counter(count.clone(), 1));
+        halt.ring();
+        let left = watch(counter, Duration::from_secs(3600), Epoch::start(), &halt);
+        assert_eq!(count.load(Ordering::Relaxed), 1);
+        assert_eq!(left.warnings, ["counter: 1 samples failed, the first: sample 2"]);
+    }
+
+    #[test]
+    fn samples_go_on_until_the_bell() {
+        let (halt, count) = (Arc::new(Halt::default()), Arc::new(AtomicI64::new(0)));
+        let (bell, counter) = (halt.clone(), Box::new(Counter(count.clone(), 0)));
+        let thread =
+            std::thread::spawn(move || watch(counter, Duration::from_millis(1), Epoch::start(), &bell));
+        while count.load(Ordering::Relaxed) < 5 {
+            std::thread::yield_now();
+        }
+        halt.ring();
+        assert!(thread.join().unwrap().warnings[0].ends_with("the first: sample 2"));
+    }
+}

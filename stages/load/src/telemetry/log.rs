@@ -1,0 +1,342 @@
+//! Lines of the server's log, read while it grows and taken apart by the engine's patterns.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use artifacts::{Column, Table, TableError};
+use jiff::civil::DateTime;
+use regex_lite::{Captures, Regex};
+use serde::{Deserialize, Serialize};
+
+use super::companion::{Companion, Left};
+use crate::api_key::ApiKey;
+use crate::sheet::Sheet;
+
+/// How lines of one kind are known and taken apart, as an engine's definition says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct EventPattern {
+    /// A regular expression that such a line matches; its named groups are fields.
+    pub line: String,
+    /// More expressions looked for in such a line; one that does not match is left out.
+    #[serde(default)]
+    pub fields: Vec<String>,
+    /// How the group `time` is written, as `strptime` takes it.
+    #[serde(default)]
+    pub time: Option<String>,
+}
+
+/// One field of one line of the log.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the columns are described once, in `events_table`")]
+pub struct EventRow {
+    pub at_ns: Option<i64>,
+    pub seen_ns: i64,
+    pub line: i64,
+    pub event: String,
+    pub field: Option<String>,
+    pub value: Option<f64>,
+    pub text: Option<String>,
+}
+
+/// Makes the table `engine_events`: one row for each field of each line that a pattern knows, in
+/// the order of the log; a line without fields has one row.
+///
+/// # Errors
+/// Never for rows made here.
+pub fn events_table(rows: &[EventRow]) -> Result<Table, TableError> {
+    let int = |name: &str, meaning: &str, f: fn(&EventRow) -> Option<i64>| {
+        Column::int(name, rows.iter().map(f)).describe(meaning)
+    };
+    let text = |name: &str, meaning: &str, f: fn(&EventRow) -> Option<&str>| {
+        Column::text(name, rows.iter().map(f)).describe(meaning)
+    };
+    Table::new(vec![
+        int(
+            "at_ns",
+            "the line's own time since the cell's start, as finely as the log writes it; null if it has none",
+            |r| r.at_ns,
+        )
+        .unit("ns"),
+        int("seen_ns", "when the line was read, at most an interval after it was written", |r| {
+            Some(r.seen_ns)
+        })
+        .unit("ns"),
+        int("line", "the line's number in `engine_log`, from 1", |r| Some(r.line)),
+        text("event", "the name of the pattern", |r| Some(r.event.as_str())),
+        text("field", "the name of the group; null if the pattern has none", |r| r.field.as_deref()),
+        Column::float("value", rows.iter().map(|r| r.value))
+            .describe("the field as a number, in the unit the engine's definition names; null if it is none"),
+        text("text", "the field as written", |r| r.text.as_deref()),
+    ])
+}
+
+/// A pattern ready for use.
+struct Pattern {
+    event: String,
+    line: Regex,
+    fields: Vec<Regex>,
+    time: Option<String>,
+}
+
+/// Compiles patterns.
+///
+/// # Errors
+/// If an expression is none; names the pattern.
+fn compile(patterns: &[(String, EventPattern)]) -> Result<Vec<Pattern>, String> {
+    let all = patterns.iter().map(|(event, pattern)| {
+        let regex = |text: &String| Regex::new(text).map_err(|e| format!("pattern `{event}`: {e}"));
+        Ok(Pattern {
+            event: event.clone(),
+            line: regex(&pattern.line)?,
+            fields: pattern.fields.iter().map(regex).collect::<Result<_, _>>()?,
+            time: pattern.time.clone(),
+        })
+    });
+    all.collect()
+}
+
+/// Turns the times of lines into stamps.
+///
+/// A log writes local time, often without zone and year. The zone follows from the first line: the
+/// quarter of an hour by which its time and ours, when it was read, differ.
+struct Clock {
+    started_unix_ns: i128,
+    zone_ns: Option<i128>,
+}
+
+const QUARTER_NS: i128 = 900_000_000_000;
+
+impl Clock {
+    fn stamp(&mut self, format: &str, text: &str, seen_unix_ns: i128) -> Option<i64> {
+        let local = local_time(format, text, seen_unix_ns)?;
+        let zone = *self.zone_ns.get_or_insert_with(|| {
+            (local - seen_unix_ns + QUARTER_NS / 2).div_euclid(QUARTER_NS) * QUARTER_NS
+        });
+        i64::try_from(local - zone - self.started_unix_ns).ok()
+    }
+}
+
+/// Reads a time as if it were of UTC, ns since 1970; a missing year is the nearest to `near`.
+fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
+    let unix =
+        |time: DateTime| Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond());
+    if format.contains("%Y") || format.contains("%F") {
+        return unix(DateTime::strptime(format, text).ok()?);
+    }
+    let now = jiff::Timestamp::from_nanosecond(near).ok()?.to_zoned(jiff::tz::TimeZone::UTC);
+    let year = now.year();
+    let candidates = [year - 1, year, year + 1].into_iter().filter_map(|year| {
+        let (format, text) = (format!("%Y {format}"), format!("{year:04} {text}"));
+        unix(DateTime::strptime(format, text).ok()?)
+    });
+    candidates.min_by_key(|time| (time - near).abs())
+}
+
+/// The longest line looked at, bytes; and the most read at once.
+const LONGEST: usize = 64 * 1024;
+const READ_AT_ONCE: u64 = 4 * 1024 * 1024;
+
+/// The log as a companion.
+pub(crate) struct LogEvents {
+    path: PathBuf,
+    position: u64,
+    cut: Vec<u8>,
+    line: i64,
+    patterns: Vec<Pattern>,
+    clock: Clock,
+    api_key: Option<ApiKey>,
+    sheet: Sheet<EventRow>,
+}
+
+/// Where a log is and from where on it is read.
+pub(crate) struct LogFrom<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) position: u64,
+    pub(crate) started: SystemTime,
+}
+
+impl LogEvents {
+    /// Begins `engine_events`.
+    ///
+    /// # Errors
+    /// If a pattern is no regular expression, or its file cannot be made.
+    pub(crate) fn new(
+        folder: &Path,
+        log: &LogFrom<'_>,
+        patterns: &[(String, EventPattern)],
+        api_key: Option<ApiKey>,
+        interval_ms: &str,
+    ) -> Result<Self, String> {
+        let notes = [("interval_ms", interval_ms)];
+        Ok(Self {
+            path: log.path.to_owned(),
+            position: log.position,
+            cut: Vec::new(),
+            line: 0,
+            patterns: compile(patterns)?,
+            clock: Clock { started_unix_ns: unix_ns(log.started), zone_ns: None },
+            api_key,
+            sheet: Sheet::create(folder, "engine_events", events_table, &notes).map_err(|e| e.to_string())?,
+        })
+    }
+
+    /// Reads what is new in the log.
+    fn read(&mut self, at_ns: i64) -> Result<Vec<EventRow>, String> {
+        let wrong = |e: std::io::Error| format!("the server's log {}: {e}", self.path.display());
+        let mut file = File::open(&self.path).map_err(wrong)?;
+        file.seek(SeekFrom::Start(self.position)).map_err(wrong)?;
+        let mut bytes = Vec::new();
+        file.take(READ_AT_ONCE).read_to_end(&mut bytes).map_err(wrong)?;
+        self.position += bytes.len() as u64;
+        let seen_unix_ns = unix_ns(SystemTime::now());
+        let mut rows = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.cut.extend_from_slice(&piece[..piece.len().min(LONGEST.saturating_sub(self.cut.len()))]);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.cut);
+                self.line += 1;
+                self.take_apart(&String::from_utf8_lossy(&line), at_ns, seen_unix_ns, &mut rows);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn take_apart(&mut self, line: &str, seen_ns: i64, seen_unix_ns: i128, rows: &mut Vec<EventRow>) {
+        let line = line.trim_end();
+        let line = match &self.api_key {
+            Some(key) => key.mask(line),
+            None => line.to_owned(),
+        };
+        for pattern in &self.patterns {
+            let Some(found) = pattern.line.captures(&line) else { continue };
+            let mut fields = named(&pattern.line, &found);
+            for regex in &pattern.fields {
+                fields.extend(regex.captures(&line).map(|found| named(regex, &found)).into_iter().flatten());
+            }
+            let time = fields.iter().position(|(name, _)| name == "time").map(|i| fields.remove(i).1);
+            let at_ns = pattern.time.as_deref().zip(time.as_deref());
+            let at_ns = at_ns.and_then(|(format, text)| self.clock.stamp(format, text, seen_unix_ns));
+            let row = |field: Option<String>, text: Option<String>| EventRow {
+                at_ns,
+                seen_ns,
+                line: self.line,
+                event: pattern.event.clone(),
+                field,
+                value: text.as_deref().and_then(number),
+                text,
+            };
+            if fields.is_empty() {
+                rows.push(row(None, None));
+            }
+            rows.extend(fields.into_iter().map(|(name, text)| row(Some(name), Some(text))));
+        }
+    }
+}
+
+/// Returns the named groups of a match, in the order of the expression.
+fn named(regex: &Regex, found: &Captures<'_>) -> Vec<(String, String)> {
+    let names = regex.capture_names().flatten();
+    names.filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned()))).collect()
+}
+
+/// Reads a number as logs write it: thousands separated, `True` and `False`.
+fn number(text: &str) -> Option<f64> {
+    match text {
+        "True" | "true" => Some(1.0),
+        "False" | "false" => Some(0.0),
+        _ => text.replace(',', "").parse::<f64>().ok().filter(|v| v.is_finite()),
+    }
+}
+
+fn unix_ns(time: SystemTime) -> i128 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX))
+}
+
+impl Companion for LogEvents {
+    fn name(&self) -> &'static str {
+        "engine_events"
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        for row in self.read(at_ns)? {
+            self.sheet.push(row).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        Left::of(self.sheet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const NOON: i128 = 1_765_368_000_000_000_000; // 2025-12-10 12:00:00 UTC
+
+    #[test]
+    fn local_times_become_stamps_whatever_the_zone() {
+        // 10:38:08 in a zone two hours behind, read a second later.
+        let seen = NOON + 2_289 * 1_000_000_000;
+        for (zone, text) in
+            [(0, "2025-12-10 12:38:08"), (-2, "2025-12-10 10:38:08"), (5, "2025-12-10 17:38:08")]
+        {
+            let mut clock = Clock { started_unix_ns: NOON, zone_ns: None };
+            assert_eq!(clock.stamp("%Y-%m-%d %H:%M:%S", text, seen), Some(2_288_000_000_000), "{zone}");
+        }
+    }
+
+    #[test]
+    fn a_time_without_year_is_of_the_nearest_one() {
+        let new_year = 1_767_225_600_000_000_000_i128; // 2026-01-01 00:00:00 UTC
+        let mut clock = Clock { started_unix_ns: new_year, zone_ns: None };
+        let seen = new_year + 500_000_000;
+        assert_eq!(clock.stamp("%m-%d %H:%M:%S", "12-31 23:59:59", seen), Some(-1_000_000_000));
+        assert_eq!(clock.stamp("%m-%d %H:%M:%S", "01-01 00:00:03", seen), Some(3_000_000_000));
+        assert_eq!(clock.stamp("%m-%d %H:%M:%S", "nonsense", seen), None);
+    }
+
+    #[test]
+    fn lines_are_read_as_they_grow_and_halves_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = File::create(&path).unwrap();
+        write!(log, "before\n").unwrap();
+        let pattern = EventPattern {
+            line: r"^(?<word>.+) done".to_owned(),
+            fields: vec![r"n=(?<n>[\d,.]+)".to_owned(), r"never=(?<m>\d+)".to_owned()],
+            time: None,
+        };
+        let from = LogFrom { path: &path, position: 7, started: SystemTime::now() };
+        let key = ApiKey::new("secret");
+        let mut events =
+            LogEvents::new(folder.path(), &from, &[("done".to_owned(), pattern)], key, "1000").unwrap();
+        write!(log, "one done n=1,234.5\nnoise\nsecr").unwrap();
+        let rows = events.read(10).unwrap();
+        let row = |line, field: &str, value, text: &str| EventRow {
+            at_ns: None,
+            seen_ns: 10,
+            line,
+            event: "done".into(),
+            field: Some(field.into()),
+            value,
+            text: Some(text.into()),
+        };
+        assert_eq!(rows, [row(1, "word", None, "one"), row(1, "n", Some(1234.5), "1,234.5")]);
+        write!(log, "et done\n").unwrap();
+        let rows = events.read(10).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert!(rows[0].line == 3 && !rows[0].text.as_deref().unwrap().contains("secret"), "{rows:?}");
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_named() {
+        let pattern = EventPattern { line: "(".to_owned(), fields: Vec::new(), time: None };
+        assert!(compile(&[("broken".to_owned(), pattern)]).err().unwrap().starts_with("pattern `broken`: "));
+    }
+}

@@ -1,0 +1,33 @@
+//! What runs beside the load: host, processes, GPUs, the server's own probes and its log.
+//!
+//! Each source is a [`companion::Companion`] on a thread of its own and of low priority: it is sampled once
+//! before anything is sent (what fails then is absent, with its reason), then at the declared
+//! interval, and once more after the last request. Stamps are of the cell's clock. Rows go
+//! straight to Parquet, so that memory does not grow with the run.
+
+mod companion;
+mod files;
+mod gpu;
+mod host;
+mod log;
+mod nvml;
+mod power;
+mod process;
+mod settings;
+mod slots;
+mod smi;
+
+pub use gpu::{GpuRow, gpu_table};
+pub use host::{HostRow, host_table};
+pub use log::{EventPattern, EventRow, events_table};
+pub use process::{ProcessRow, process_table};
+pub use settings::{Gpu, Telemetry};
+pub use slots::{ServerInfoRow, SlotRow, server_info_table, slots_table};
+
+pub(crate) use companion::{Absent, Companion, Halt, Left, watch};
+pub(crate) use gpu::{Gpus, find_program};
+pub(crate) use host::Host;
+pub(crate) use log::{LogEvents, LogFrom};
+pub(crate) use power::Power;
+pub(crate) use process::Processes;
+pub(crate) use slots::{ServerInfo, Slots};

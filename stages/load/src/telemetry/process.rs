@@ -1,0 +1,275 @@
+//! The server's processes and our own, from /proc/PID.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use artifacts::{Column, Table, TableError};
+
+use super::companion::{Companion, Left};
+use super::files::Files;
+use crate::sheet::Sheet;
+
+/// One sample of one process.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the columns are described once, in `process_table`")]
+pub struct ProcessRow {
+    pub at_ns: i64,
+    pub role: &'static str,
+    pub pid: i64,
+    pub name: String,
+    pub threads: i64,
+    pub cpu: Option<f64>,
+    pub cpu_ns: i64,
+    pub memory: i64,
+    pub read: Option<i64>,
+    pub written: Option<i64>,
+}
+
+/// Makes the table `process_telemetry`: one row a sample and process, in order of time.
+///
+/// # Errors
+/// Never for rows made here.
+pub fn process_table(rows: &[ProcessRow]) -> Result<Table, TableError> {
+    let int = |name: &str, meaning: &str, f: fn(&ProcessRow) -> Option<i64>| {
+        Column::int(name, rows.iter().map(f)).describe(meaning)
+    };
+    Table::new(vec![
+        int("at_ns", "when the sample was taken, since the cell's start", |r| Some(r.at_ns)).unit("ns"),
+        Column::text("role", rows.iter().map(|r| Some(r.role)))
+            .describe("`server`: of the server's process group; `client`: the load generator itself"),
+        int("pid", "the process", |r| Some(r.pid)),
+        Column::text("name", rows.iter().map(|r| Some(r.name.clone())))
+            .describe("its name, at most 15 bytes"),
+        int("threads", "its threads", |r| Some(r.threads)).unit("threads"),
+        Column::float("cpu", rows.iter().map(|r| r.cpu)).unit("processors").describe(
+            "processor time over time since its previous sample: 1 is one processor all the while; null in its \
+             first row",
+        ),
+        int("cpu_ns", "processor time since it started, user and system, in ticks of 10 ms as a rule", |r| {
+            Some(r.cpu_ns)
+        })
+        .unit("ns"),
+        int("memory_bytes", "resident memory, shared pages included", |r| Some(r.memory)).unit("B"),
+        int("disk_read_bytes", "fetched from disks since it started; null if not ours to know", |r| r.read)
+            .unit("B"),
+        int("disk_written_bytes", "sent to disks since it started; null if not ours to know", |r| r.written)
+            .unit("B"),
+    ])
+}
+
+/// All processes are looked through for new members of the group once in so many samples.
+const LOOK_EVERY: u64 = 10;
+
+/// Reads the processes, remembering their previous samples.
+struct Reader {
+    files: Files,
+    own: i64,
+    /// The leader of the server's process group.
+    server: Option<i64>,
+    members: Vec<i64>,
+    samples: u64,
+    before: BTreeMap<i64, (i64, i64)>,
+    tick_ns: i64,
+    page: i64,
+}
+
+impl Reader {
+    fn read(&mut self, at_ns: i64) -> Vec<ProcessRow> {
+        if let Some(group) = self.server
+            && self.samples.is_multiple_of(LOOK_EVERY)
+        {
+            let pids: Vec<i64> =
+                self.files.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
+            self.members =
+                pids.into_iter().filter(|pid| self.stat(*pid).is_some_and(|s| s.group == group)).collect();
+        }
+        self.samples += 1;
+        let all = self.members.iter().map(|pid| ("server", *pid)).chain([("client", self.own)]);
+        let rows: Vec<ProcessRow> = all.filter_map(|(role, pid)| self.row(at_ns, role, pid)).collect();
+        self.before = rows.iter().map(|row| (row.pid, (row.at_ns, row.cpu_ns))).collect();
+        rows
+    }
+
+    fn row(&self, at_ns: i64, role: &'static str, pid: i64) -> Option<ProcessRow> {
+        let stat = self.stat(pid)?;
+        let io = self.files.text(&format!("proc/{pid}/io"));
+        let bytes = |name: &str| {
+            io.as_ref()?.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok())
+        };
+        let cpu_ns = stat.ticks * self.tick_ns;
+        let cpu = self.before.get(&pid).and_then(|(at, cpu)| {
+            (at_ns > *at && cpu_ns >= *cpu).then(|| (cpu_ns - cpu) as f64 / (at_ns - at) as f64)
+        });
+        Some(ProcessRow {
+            at_ns,
+            role,
+            pid,
+            name: stat.name,
+            threads: stat.threads,
+            cpu,
+            cpu_ns,
+            memory: stat.pages * self.page,
+            read: bytes("read_bytes:"),
+            written: bytes("write_bytes:"),
+        })
+    }
+
+    fn stat(&self, pid: i64) -> Option<Stat> {
+        parse(&self.files.text(&format!("proc/{pid}/stat"))?)
+    }
+}
+
+/// What /proc/PID/stat says.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    name: String,
+    group: i64,
+    ticks: i64,
+    threads: i64,
+    pages: i64,
+}
+
+/// Reads `pid (name) state ppid pgrp …`; the name may hold spaces and parentheses. A process that
+/// has ended and waits to be buried is none.
+fn parse(text: &str) -> Option<Stat> {
+    let (open, close) = (text.find('(')?, text.rfind(')')?);
+    let words: Vec<&str> = text.get(close + 1..)?.split_whitespace().collect();
+    let at = |i: usize| words.get(i)?.parse::<i64>().ok();
+    (!matches!(*words.first()?, "Z" | "X")).then_some(())?;
+    let name = text.get(open + 1..close)?.to_owned();
+    Some(Stat { name, group: at(2)?, ticks: at(11)? + at(12)?, threads: at(17)?, pages: at(21)? })
+}
+
+/// The processes as a companion.
+pub(crate) struct Processes {
+    reader: Reader,
+    sheet: Sheet<ProcessRow>,
+    server_seen: bool,
+}
+
+impl Processes {
+    /// Begins `process_telemetry`; `server` is the leader of the server's process group, if it
+    /// runs on this machine.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(crate) fn new(folder: &Path, server: Option<i64>, interval_ms: &str) -> Result<Self, TableError> {
+        let notes = [("interval_ms", interval_ms)];
+        let sheet = Sheet::create(folder, "process_telemetry", process_table, &notes)?;
+        let ticks = i64::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1);
+        let reader = Reader {
+            files: Files::of_this_machine(),
+            own: i64::from(std::process::id()),
+            server,
+            members: Vec::new(),
+            samples: 0,
+            before: BTreeMap::new(),
+            tick_ns: 1_000_000_000 / ticks,
+            page: i64::try_from(rustix::param::page_size()).unwrap_or(4096),
+        };
+        Ok(Self { reader, sheet, server_seen: false })
+    }
+}
+
+impl Companion for Processes {
+    fn name(&self) -> &'static str {
+        "process_telemetry"
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        for row in self.reader.read(at_ns) {
+            self.server_seen |= row.role == "server";
+            self.sheet.push(row).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        let Self { reader, sheet, server_seen } = *self;
+        let mut left = Left::of(sheet);
+        let reason = match reader.server {
+            _ if server_seen => None,
+            None => Some("the server's process is not known: only our own was sampled".to_owned()),
+            Some(pid) => Some(format!("no process of the group {pid} was found: only our own was sampled")),
+        };
+        left.observations.extend(reason.map(|r| ("process_telemetry".to_owned(), r.into())));
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn stat(pid: i64, name: &str, group: i64, ticks: i64) -> String {
+        format!("{pid} ({name}) S 1 {group} 1 0 -1 0 0 0 0 0 {ticks} 5 0 0 20 0 7 0 99 1000 30 0\n")
+    }
+
+    fn put(root: &Path, pid: i64, text: &str) {
+        let folder = root.join(format!("proc/{pid}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("stat"), text).unwrap();
+    }
+
+    fn reader(root: &Path) -> Reader {
+        Reader {
+            files: Files::below(root),
+            own: 1,
+            server: Some(20),
+            members: Vec::new(),
+            samples: 0,
+            before: BTreeMap::new(),
+            tick_ns: 10_000_000,
+            page: 4096,
+        }
+    }
+
+    #[test]
+    fn the_servers_group_and_ourselves_are_sampled_and_nobody_else() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), 1, &stat(1, "benchtrail", 1, 10));
+        put(root.path(), 20, &stat(20, "a (b) c", 20, 100));
+        put(root.path(), 21, &stat(21, "worker", 20, 50));
+        put(root.path(), 30, &stat(30, "other", 30, 50));
+        fs::write(root.path().join("proc/20/io"), "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\n").unwrap();
+        let mut reader = reader(root.path());
+        let rows = reader.read(0);
+        let seen: Vec<(&str, i64, &str)> = rows.iter().map(|r| (r.role, r.pid, r.name.as_str())).collect();
+        assert_eq!(seen, [("server", 20, "a (b) c"), ("server", 21, "worker"), ("client", 1, "benchtrail")]);
+        let first = &rows[0];
+        assert_eq!((first.threads, first.memory, first.cpu_ns), (7, 30 * 4096, 1_050_000_000));
+        assert_eq!((first.cpu, first.read, first.written), (None, Some(4096), Some(8192)));
+        assert_eq!(rows[1].read, None);
+        // 50 ticks of 10 ms within a second: half a processor.
+        put(root.path(), 20, &stat(20, "a (b) c", 20, 150));
+        fs::remove_dir_all(root.path().join("proc/21")).unwrap();
+        let rows = reader.read(1_000_000_000);
+        assert_eq!((rows.len(), rows[0].cpu), (2, Some(0.5)));
+    }
+
+    #[test]
+    fn strangers_are_looked_through_only_now_and_then() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), 1, &stat(1, "benchtrail", 1, 10));
+        put(root.path(), 20, &stat(20, "server", 20, 100));
+        for pid in 100..150 {
+            put(root.path(), pid, &stat(pid, "other", 1, 0));
+        }
+        let mut reader = reader(root.path());
+        reader.read(0);
+        let looked = reader.files.reads();
+        // The list, 52 processes, and two files of each of the two sampled.
+        assert_eq!(looked, 1 + 52 + 4);
+        for i in 1..10 {
+            reader.read(i);
+        }
+        assert_eq!(reader.files.reads() - looked, 9 * 4);
+    }
+
+    #[test]
+    fn a_dead_process_is_none() {
+        assert!(parse("5 (x) Z 1 5 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 9 0 0 0").is_none());
+        assert!(parse("5 (x").is_none() && parse("").is_none());
+    }
+}

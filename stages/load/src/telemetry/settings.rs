@@ -1,0 +1,79 @@
+//! What is sampled beside the load, and how often.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// What is sampled beside the load, and how often.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Telemetry {
+    /// From one sample to the next, at least 10 ms.
+    pub interval: Span,
+    /// Whether the host is sampled: processors, memory, network, disks (`host_telemetry`).
+    pub host: bool,
+    /// Whether the server's processes and our own are sampled (`process_telemetry`).
+    pub processes: bool,
+    /// Where GPUs are read (`gpu_telemetry`).
+    pub gpu: Gpu,
+    /// Whether the server is asked for its slots and its state, where its definition says how
+    /// (`slots`, `server_info`).
+    pub probes: bool,
+    /// A silent server (see `heartbeat`) is taken to be hung only if no GPU drew so many watts
+    /// on average meanwhile; without it, or where no power can be read, silence alone decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub hung_below_w: Option<f64>,
+}
+
+/// Where GPUs are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gpu {
+    /// NVML if its library is there, `nvidia-smi` otherwise.
+    #[default]
+    Auto,
+    /// NVML, the driver's library.
+    Nvml,
+    /// The program `nvidia-smi` on the search path.
+    NvidiaSmi,
+    /// Nowhere.
+    None,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            interval: Span::seconds(1),
+            host: true,
+            processes: true,
+            gpu: Gpu::Auto,
+            probes: true,
+            hung_below_w: None,
+        }
+    }
+}
+
+impl Telemetry {
+    /// Samples nothing.
+    pub fn none() -> Self {
+        Self { host: false, processes: false, gpu: Gpu::None, probes: false, ..Self::default() }
+    }
+
+    /// Returns what is wrong beyond the schema: the keys that lead there and the message.
+    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+        if self.interval < Span::milliseconds(10) {
+            return Some(("interval", format!("an interval is at least 10 ms, got {}", self.interval)));
+        }
+        match self.hung_below_w {
+            Some(watts) if !(watts.is_finite() && watts > 0.0) => {
+                Some(("hung-below-w", format!("a power must be above 0 W, got {watts}")))
+            }
+            Some(_) if self.gpu == Gpu::None => {
+                Some(("hung-below-w", "without `gpu` no power is read".to_owned()))
+            }
+            _ => None,
+        }
+    }
+}

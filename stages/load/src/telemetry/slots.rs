@@ -1,0 +1,265 @@
+//! What a server tells of its state in JSON: llama.cpp's slots, SGLang's server info.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use artifacts::{Column, Table, TableError};
+use serde_json::Value;
+
+use super::companion::{Companion, Left};
+use crate::get::Endpoint;
+use crate::sheet::Sheet;
+
+/// One sample of one slot of llama.cpp.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the columns are described once, in `slots_table`")]
+pub struct SlotRow {
+    pub at_ns: i64,
+    pub slot: i64,
+    pub processing: Option<bool>,
+    pub task: Option<i64>,
+    pub context: Option<i64>,
+    pub prompt_tokens: Option<i64>,
+    pub decoded_tokens: Option<i64>,
+    pub remaining_tokens: Option<i64>,
+}
+
+/// Makes the table `slots`: one row a sample and slot, in order of time.
+///
+/// # Errors
+/// Never for rows made here.
+pub fn slots_table(rows: &[SlotRow]) -> Result<Table, TableError> {
+    let int = |name: &str, meaning: &str, f: fn(&SlotRow) -> Option<i64>| {
+        Column::int(name, rows.iter().map(f)).describe(meaning)
+    };
+    Table::new(vec![
+        int("at_ns", "when the slots were asked for, since the cell's start", |r| Some(r.at_ns)).unit("ns"),
+        int("slot", "the slot's id", |r| Some(r.slot)),
+        Column::boolean("processing", rows.iter().map(|r| r.processing))
+            .describe("whether it serves a request; null if untold"),
+        int("task", "the server's number of the request it serves or served last; null if none", |r| r.task),
+        int("context_tokens", "context it has", |r| r.context).unit("tok"),
+        int("prompt_tokens", "tokens of its request's prompt; null if untold", |r| r.prompt_tokens)
+            .unit("tok"),
+        int("decoded_tokens", "tokens generated for its request; null if untold", |r| r.decoded_tokens)
+            .unit("tok"),
+        int("remaining_tokens", "tokens its request may still get; null if untold or unlimited", |r| {
+            r.remaining_tokens
+        })
+        .unit("tok"),
+    ])
+}
+
+/// Reads the answer of `/slots`.
+fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotRow>, String> {
+    let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
+    let list = document.as_array().ok_or("the answer is no list of slots")?;
+    let rows = list.iter().enumerate().map(|(i, slot)| {
+        // An object in older builds, a list with one object in newer ones.
+        let next = &slot["next_token"];
+        let next = if next.is_array() { &next[0] } else { next };
+        let counted = |value: &Value| value.as_i64().filter(|n| *n >= 0);
+        SlotRow {
+            at_ns,
+            slot: slot["id"].as_i64().unwrap_or(i as i64),
+            processing: slot["is_processing"].as_bool(),
+            task: counted(&slot["id_task"]),
+            context: counted(&slot["n_ctx"]),
+            prompt_tokens: counted(&slot["n_prompt_tokens"]),
+            decoded_tokens: counted(&next["n_decoded"]),
+            remaining_tokens: counted(&next["n_remain"]),
+        }
+    });
+    Ok(rows.collect())
+}
+
+/// llama.cpp's slots as a companion.
+pub(crate) struct Slots {
+    endpoint: Endpoint,
+    sheet: Sheet<SlotRow>,
+}
+
+impl Slots {
+    /// Begins `slots`.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
+        let sheet = Sheet::create(folder, "slots", slots_table, &[("interval_ms", interval_ms)])?;
+        Ok(Self { endpoint, sheet })
+    }
+}
+
+impl Companion for Slots {
+    fn name(&self) -> &'static str {
+        "slots"
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        for row in slots(&self.endpoint.text("application/json")?, at_ns)? {
+            self.sheet.push(row).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        Left::of(self.sheet)
+    }
+}
+
+/// A number in the state a server tells, at the moment it changed.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the columns are described once, in `server_info_table`")]
+pub struct ServerInfoRow {
+    pub at_ns: i64,
+    pub name: String,
+    pub value: f64,
+}
+
+/// Makes the table `server_info`: one row for each number of the document that is new or not what
+/// it was in the sample before, in order of time.
+///
+/// # Errors
+/// Never for rows made here.
+pub fn server_info_table(rows: &[ServerInfoRow]) -> Result<Table, TableError> {
+    Table::new(vec![
+        Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
+            .unit("ns")
+            .describe("when the document was asked for, since the cell's start"),
+        Column::text("name", rows.iter().map(|r| Some(r.name.as_str())))
+            .describe("where in the document it stands: a JSON pointer"),
+        Column::float("value", rows.iter().map(|r| Some(r.value)))
+            .describe("its value, in the server's unit; 1 and 0 for true and false"),
+    ])
+}
+
+/// The largest number of numbers followed in one document.
+const FOLLOWED: usize = 4096;
+
+fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
+    let mut below = |key: &str, value: &Value| {
+        let length = at.len();
+        at.push('/');
+        at.push_str(&key.replace('~', "~0").replace('/', "~1"));
+        numbers(value, at, found);
+        at.truncate(length);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(i, value)| below(&i.to_string(), value)),
+        Value::Bool(flag) => {
+            found.insert(at.clone(), f64::from(u8::from(*flag)));
+        }
+        Value::Number(number) => {
+            found.extend(number.as_f64().filter(|v| v.is_finite()).map(|v| (at.clone(), v)));
+        }
+        Value::Null | Value::String(_) => {}
+    }
+}
+
+/// SGLang's server info as a companion.
+pub(crate) struct ServerInfo {
+    endpoint: Endpoint,
+    before: BTreeMap<String, f64>,
+    sheet: Sheet<ServerInfoRow>,
+}
+
+impl ServerInfo {
+    /// Begins `server_info`.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
+        let notes = [("interval_ms", interval_ms)];
+        let sheet = Sheet::create(folder, "server_info", server_info_table, &notes)?;
+        Ok(Self { endpoint, before: BTreeMap::new(), sheet })
+    }
+}
+
+/// Returns what is new or changed in a document, and remembers it.
+fn changes(body: &str, at_ns: i64, before: &mut BTreeMap<String, f64>) -> Result<Vec<ServerInfoRow>, String> {
+    let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
+    let mut found = BTreeMap::new();
+    numbers(&document, &mut String::new(), &mut found);
+    let mut rows = Vec::new();
+    for (name, value) in found.into_iter().take(FOLLOWED) {
+        if before.get(&name) != Some(&value) && (before.len() < FOLLOWED || before.contains_key(&name)) {
+            before.insert(name.clone(), value);
+            rows.push(ServerInfoRow { at_ns, name, value });
+        }
+    }
+    Ok(rows)
+}
+
+impl Companion for ServerInfo {
+    fn name(&self) -> &'static str {
+        "server_info"
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        for row in changes(&self.endpoint.text("application/json")?, at_ns, &mut self.before)? {
+            self.sheet.push(row).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        Left::of(self.sheet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_both_builds_are_read() {
+        let body = r#"[
+            {"id":0,"n_ctx":2048,"is_processing":true,"id_task":17,"n_prompt_tokens":33,
+             "next_token":[{"has_next_token":true,"n_remain":50,"n_decoded":14}]},
+            {"id":1,"n_ctx":2048,"is_processing":false,"id_task":-1,
+             "next_token":{"has_next_token":false,"n_remain":-1,"n_decoded":0}}]"#;
+        let rows = slots(body, 5).unwrap();
+        let busy = SlotRow {
+            at_ns: 5,
+            slot: 0,
+            processing: Some(true),
+            task: Some(17),
+            context: Some(2048),
+            prompt_tokens: Some(33),
+            decoded_tokens: Some(14),
+            remaining_tokens: Some(50),
+        };
+        assert_eq!(rows[0], busy);
+        assert_eq!((rows[1].processing, rows[1].task, rows[1].remaining_tokens), (Some(false), None, None));
+        assert!(slots(r#"{"error":{"code":501}}"#, 0).is_err() && slots("<html>", 0).is_err());
+    }
+
+    #[test]
+    fn only_what_changed_in_a_document_is_a_row() {
+        let body = |throughput: f64| {
+            format!(
+                r#"{{"tp_size":1,"disable_radix_cache":false,"model_path":"m",
+                    "internal_states":[{{"last_gen_throughput":{throughput},"memory_usage":{{"weight":2.5}}}}]}}"#
+            )
+        };
+        let mut before = BTreeMap::new();
+        let first = changes(&body(100.0), 1, &mut before).unwrap();
+        let seen: Vec<(&str, f64)> = first.iter().map(|r| (r.name.as_str(), r.value)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("/disable_radix_cache", 0.0),
+                ("/internal_states/0/last_gen_throughput", 100.0),
+                ("/internal_states/0/memory_usage/weight", 2.5),
+                ("/tp_size", 1.0),
+            ]
+        );
+        assert!(changes(&body(100.0), 2, &mut before).unwrap().is_empty());
+        let name = "/internal_states/0/last_gen_throughput".to_owned();
+        assert_eq!(
+            changes(&body(120.5), 3, &mut before).unwrap(),
+            [ServerInfoRow { at_ns: 3, name, value: 120.5 }]
+        );
+    }
+}

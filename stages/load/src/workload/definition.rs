@@ -1,0 +1,231 @@
+//! What a request asks for: the definition of a workload (collection `workloads`).
+
+use std::collections::BTreeMap;
+
+use pipeline::stage::Json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::length::{Count, Length};
+use super::sessions::Sessions;
+use super::structured::Structured;
+use super::tokenizer::Tokenizer;
+use crate::trace::RecordedLengths;
+
+/// A workload: where prompts come from, how much output is asked for, how it is sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Workload {
+    /// What it stands for, for readers; not in the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where the prompts come from.
+    pub prompts: Source,
+    /// A system message for chat APIs; put before the prompt for the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// How much output is asked for. A mixture's parts may say otherwise.
+    pub output: Output,
+    /// How output is sampled.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// Several turns that build on each other; without it every prompt stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
+    /// The form answers must have; each answer is checked against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Structured>,
+    /// What counts tokens, where lengths are given in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Tokenizer>,
+    /// Fields added to the body of every request as they are, winning over ours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Json>,
+}
+
+/// Where prompts come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Source {
+    /// Random words of the shipped list, nothing in common between prompts.
+    Words(Words),
+    /// A prefix of random words that prompts share, then a suffix of their own.
+    SharedPrefix(SharedPrefix),
+    /// A weighted choice between sources.
+    Mixture(Vec<Part>),
+    /// Prompts given outright.
+    Pack(Pack),
+    /// Passages of a text.
+    Corpus(Corpus),
+    /// The human turns of recorded conversations (ShareGPT).
+    Dataset(Dataset),
+    /// Random words, as many as a recorded trace says.
+    Trace(RecordedLengths),
+}
+
+/// Prompts of random words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Words {
+    /// How long; a word of the list is 1.1 tokens or so (1.09 with SmolLM2's tokenizer).
+    pub length: Length,
+}
+
+/// Prompts that share a prefix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct SharedPrefix {
+    /// How much is shared.
+    pub prefix: Length,
+    /// How much follows that is a prompt's own.
+    pub suffix: Length,
+    /// How many distinct prefixes there are; a prompt takes one at random.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub prefixes: u32,
+    /// The share of prompts that begin with one of them; the others have a beginning of the
+    /// same length of their own.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    #[schemars(range(min = 0, max = 1))]
+    pub fraction: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_all(fraction: &f64) -> bool {
+    *fraction == 1.0
+}
+
+/// A part of a mixture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Part {
+    /// The part's name, a column of the prompt set.
+    pub name: String,
+    /// Its weight against the other parts' weights.
+    #[schemars(range(min = 1))]
+    pub weight: u32,
+    /// Where its prompts come from.
+    pub prompts: Source,
+    /// How much output it asks for, if not what the workload says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+}
+
+/// Prompts given outright: in the definition or in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Pack {
+    /// A JSON Lines file: each line an object with `prompt` (text) and, if it asks for its own
+    /// amount of output, `output_tokens`; or a JSON string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The prompts themselves, instead of a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<String>,
+    /// What happens when more prompts are needed than there are.
+    #[serde(default)]
+    pub when_short: WhenShort,
+}
+
+/// Passages of a text: each begins at a word drawn at random; what reaches the end goes on at
+/// the beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Corpus {
+    /// The text, UTF-8.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// How long a passage is.
+    pub length: Length,
+}
+
+/// Recorded conversations: a JSON array, or JSON Lines, of objects with `conversations`
+/// (ShareGPT: `from` and `value`) or `messages` (`role` and `content`). They are taken in an
+/// order drawn from the seed. The human turns are sent; what was answered then is not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Dataset {
+    /// The file.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Whether a turn asks for as many tokens as its recorded answer has (needs a `tokenizer`);
+    /// turns without one, and all turns otherwise, ask for what the workload says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded_output: bool,
+    /// What happens when more conversations are needed than there are.
+    #[serde(default)]
+    pub when_short: WhenShort,
+}
+
+/// What happens when a pack holds fewer prompts than a cell needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenShort {
+    /// The cell fails: a repeated prompt could be answered from a cache.
+    #[default]
+    Refuse,
+    /// Prompts repeat, in the same order.
+    Repeat,
+}
+
+/// How much output is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Output {
+    /// How many tokens.
+    pub tokens: Count,
+    /// Whether that is a cap or an exact demand.
+    #[serde(default)]
+    pub mode: OutputMode,
+}
+
+/// What the requested number of output tokens means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputMode {
+    /// At most so many; the model may stop earlier.
+    #[default]
+    Cap,
+    /// Exactly so many: the end-of-sequence token is ignored, where the API can be told so.
+    Exact,
+}
+
+/// How output is sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Sampling {
+    /// The temperature; 0 is greedy.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub temperature: f64,
+    /// The top-p cut, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// The seed sent to the engine, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_p: None, seed: Some(1) }
+    }
+}

@@ -1,0 +1,220 @@
+//! What is sampled beside the load, and what a run into files leaves.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use artifacts::Table;
+use load::reference::{Behaviour, Fault, ReferenceServer};
+use load::{
+    Beside, Ending, EventPattern, Gpu, LoadFiles, RequestStatus, Slo, Span, Summarizer, Telemetry, Timeouts,
+    requests_table, run_load, run_load_into, summarize,
+};
+use pipeline::stage::Control;
+
+use crate::common::{Run, closed};
+
+/// Writes a program named `nvidia-smi`. A shell writes it: a file that this process holds open for
+/// writing cannot be executed, and a child forked meanwhile by another test would hold it too.
+fn fake_smi(folder: &Path, script: &str) -> PathBuf {
+    let program = folder.join("nvidia-smi");
+    let write = "printf '#!/bin/sh\n%s\n' \"$1\" > \"$0\" && chmod +x \"$0\"";
+    let status = Command::new("sh").arg("-c").arg(write).arg(&program).arg(script).status().unwrap();
+    assert!(status.success());
+    program
+}
+
+fn gpu_line(watts: f64) -> String {
+    format!("0, GPU-1, Fake, {watts}, 1500, 2000, 52, 99, 3, 1, 2, 0x0000000000000000")
+}
+
+/// A program that prints a line of this power every 20 ms.
+fn steady(folder: &Path, watts: f64) -> PathBuf {
+    fake_smi(folder, &format!("while echo '{}'; do sleep 0.02; done", gpu_line(watts)))
+}
+
+fn quick() -> Telemetry {
+    Telemetry { interval: Span::milliseconds(20), ..Telemetry::none() }
+}
+
+fn beside(telemetry: Telemetry) -> Beside {
+    Beside { nvidia_smi: None, ..Beside::new(telemetry) }
+}
+
+fn into(run: &Run, beside: &Beside, folder: &Path) -> LoadFiles {
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let target = run.target(server.url());
+    run_load_into(&run.spec(), &target, beside, folder, &Control::quiet(), &mut |_, _| Ok(())).unwrap()
+}
+
+fn table(files: &LoadFiles, name: &str) -> Table {
+    let file = files.tables.iter().find(|t| t.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let table = Table::from_parquet(std::fs::read(&file.path).unwrap()).unwrap();
+    assert_eq!(table.rows() as u64, file.rows);
+    table
+}
+
+#[test]
+fn files_hold_the_rows_that_memory_would_hold() {
+    let run = Run { requests: 30, warmup: 3, arrival: closed(4), ..Run::default() };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let (spec, target) = (run.spec(), run.target(server.url()));
+    let folder = tempfile::tempdir().unwrap();
+    let (mut rows, mut chunks) = (Vec::new(), Vec::new());
+    let mut summarizer = Summarizer::new(Slo::default(), folder.path());
+    let files =
+        run_load_into(&spec, &target, &beside(quick()), folder.path(), &Control::quiet(), &mut |row, of| {
+            rows.push(row.clone());
+            chunks.extend_from_slice(of);
+            summarizer.add(row, of)
+        })
+        .unwrap();
+    assert_eq!(table(&files, "requests").batch().columns(), requests_table(&rows).unwrap().batch().columns());
+    assert!(rows.iter().map(|r| (r.request_id, r.attempt)).is_sorted() && rows.len() == 33);
+    assert_eq!(table(&files, "chunks").rows(), 33 * 5);
+    assert_eq!(table(&files, "prompts").rows(), 33);
+    assert_eq!(summarizer.finish().unwrap().ttft, summarize(&rows, &chunks, &Slo::default()).ttft);
+    // Nothing but the tables named stays in the folder.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files.tables.len());
+    let in_memory = run_load(&spec, &target, &Control::quiet()).unwrap();
+    let digests =
+        |rows: &[load::RequestRow]| rows.iter().map(|r| r.output_digest.clone()).collect::<Vec<_>>();
+    assert_eq!(digests(&in_memory.requests), digests(&rows));
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_complete_tables() {
+    let run = Run { requests: 1000, ..Run::default() };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let flag = cancelled.clone();
+    let stop = move |progress: pipeline::stage::Progress| flag.store(progress.done >= 3, Ordering::Relaxed);
+    let control = Control::new(cancelled, None, Box::new(stop));
+    let telemetry = Telemetry { host: true, processes: true, ..quick() };
+    let target = run.target(server.url());
+    let files =
+        run_load_into(&run.spec(), &target, &beside(telemetry), folder.path(), &control, &mut |_, _| Ok(()))
+            .unwrap();
+    assert!(matches!(files.ending, Ending::Stopped(..)), "{:?}", files.ending);
+    let rows = table(&files, "requests").rows();
+    assert!((3..1000).contains(&rows), "{rows}");
+    for name in ["chunks", "cell", "prompts", "host_telemetry", "process_telemetry"] {
+        assert!(table(&files, name).rows() >= 1, "{name}");
+    }
+}
+
+#[test]
+fn ourselves_and_the_host_are_sampled_before_and_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let telemetry = Telemetry { host: true, processes: true, ..quick() };
+    let files = into(&Run::default(), &beside(telemetry), folder.path());
+    let processes = table(&files, "process_telemetry");
+    assert!(processes.text("role").unwrap().iter().all(|role| *role == Some("client")));
+    assert!(processes.int("memory_bytes").unwrap().iter().all(|bytes| bytes.unwrap() > 0));
+    let host = table(&files, "host_telemetry");
+    let (at, window) = (host.int("at_ns").unwrap(), files.cell.window.unwrap());
+    assert!(at[0].unwrap() <= window.0 && at.last().unwrap().unwrap() >= window.1 && at.is_sorted());
+    let why = files.observations["process_telemetry"].as_str().unwrap();
+    assert!(why.starts_with("the server's process is not known"), "{why}");
+}
+
+#[test]
+fn gpus_that_are_not_there_leave_no_table_and_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let telemetry = Telemetry { gpu: Gpu::NvidiaSmi, ..quick() };
+    let files = into(&Run::default(), &beside(telemetry), folder.path());
+    assert!(files.tables.iter().all(|t| t.name != "gpu_telemetry"));
+    assert!(!folder.path().join("gpu_telemetry.parquet").exists());
+    assert_eq!(files.observations["gpu_telemetry"], "absent: no `nvidia-smi` on the search path");
+}
+
+#[test]
+fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let smi = fake_smi(folder.path(), &format!("echo '{}'; exit 3", gpu_line(81.5)));
+    let telemetry = Telemetry { gpu: Gpu::NvidiaSmi, ..quick() };
+    let out = tempfile::tempdir().unwrap();
+    // Long enough for the end of the program to be seen.
+    let behaviour = Behaviour { ttft: std::time::Duration::from_millis(150), ..Behaviour::default() };
+    let run = Run { behaviour, ..Run::default() };
+    let files = into(&run, &Beside { nvidia_smi: Some(smi), ..beside(telemetry) }, out.path());
+    assert_eq!(table(&files, "gpu_telemetry").float("power_w").unwrap(), [Some(81.5)]);
+    assert_eq!(files.observations["gpu_telemetry_source"], "nvidia-smi");
+    assert_eq!(files.warnings, ["nvidia-smi ended during the run (exit status: 3)"]);
+}
+
+/// Six requests that fall silent after a token, with a watchdog that looks at the GPU's power.
+fn silent(watts: f64) -> LoadFiles {
+    let folder = tempfile::tempdir().unwrap();
+    let smi = steady(folder.path(), watts);
+    let run = Run {
+        heartbeat: Span::milliseconds(200),
+        timeouts: Timeouts { inter_token: Span::milliseconds(900), ..Timeouts::default() },
+        ..Run::with(Fault::StallAfter(1))
+    };
+    let telemetry = Telemetry { gpu: Gpu::NvidiaSmi, hung_below_w: Some(50.0), ..quick() };
+    let out = tempfile::tempdir().unwrap();
+    let mut files = into(&run, &Beside { nvidia_smi: Some(smi), ..beside(telemetry) }, out.path());
+    assert!(table(&files, "gpu_telemetry").rows() > 1);
+    files.tables.clear();
+    files
+}
+
+#[test]
+fn a_silent_server_whose_gpu_draws_little_is_hung() {
+    let files = silent(38.0);
+    assert_eq!(files.ending, Ending::Hung);
+    assert!(files.tally.statuses[&RequestStatus::Hung] >= 1);
+    assert!(
+        files.warnings[0].contains("drew 38.0 W on average meanwhile, below 50 W"),
+        "{:?}",
+        files.warnings
+    );
+}
+
+#[test]
+fn a_silent_server_whose_gpu_works_is_waited_for() {
+    let files = silent(310.0);
+    assert_eq!(files.ending, Ending::Complete);
+    assert_eq!(files.tally.statuses.keys().collect::<Vec<_>>(), [&RequestStatus::Timeout]);
+}
+
+#[test]
+fn lines_of_the_log_become_events_on_the_cells_clock() {
+    let run = Run::default();
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(log.path(), "Decode batch, #running-req: 99\n").unwrap();
+    let target = load::Target { log: Some(log.path().to_owned()), ..run.target(server.url()) };
+    let pattern = EventPattern {
+        line: "Decode batch".to_owned(),
+        fields: vec![r"#running-req: (?<running_requests>\d+)".to_owned()],
+        time: None,
+    };
+    let beside = Beside { log_events: vec![("decode-batch".to_owned(), pattern)], ..beside(quick()) };
+    let path = log.path().to_owned();
+    let control = Control::new(
+        Arc::default(),
+        None,
+        Box::new(move |progress| {
+            let mut log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+            writeln!(log, "noise\nDecode batch, #running-req: {}", progress.done).unwrap();
+        }),
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let files =
+        run_load_into(&run.spec(), &target, &beside, folder.path(), &control, &mut |_, _| Ok(())).unwrap();
+    let events = table(&files, "engine_events");
+    let values: Vec<f64> = events.float("value").unwrap().into_iter().flatten().collect();
+    assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let lines: Vec<i64> = events.int("line").unwrap().into_iter().flatten().collect();
+    assert_eq!(lines, [2, 4, 6, 8, 10, 12]);
+    assert!(
+        events.int("seen_ns").unwrap().is_sorted()
+            && events.int("at_ns").unwrap().iter().all(Option::is_none)
+    );
+    assert!(files.engine_log.unwrap().starts_with("noise\n"));
+}

@@ -1,0 +1,282 @@
+//! Claims: what an experiment says before it measures, and what its data then allow to be said.
+//!
+//! A claim is declared in the experiment (`claims:`), with the rule that decides it. Its digest
+//! goes into the record of every cell executed afterwards; so the report can show from the
+//! records which measurements were made with the claim, in these words, already declared.
+
+use std::sync::Arc;
+
+use artifacts::{Column, Table};
+use minijinja::Environment;
+use minijinja::value::Kwargs;
+use pipeline::stage::{CellStatus, Input, Json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Finding, finding_of};
+use crate::data::{Data, Miss};
+use crate::language::{World, error_of, shown, wrong};
+use crate::settings::Named;
+use crate::statement::{Outcome, Recorded, Rule, Truth, judge};
+use crate::trace::Extracted;
+
+/// A claim: a sentence, and the rule that decides whether it may be said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Claim {
+    /// What is expected, and why, before anything is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypothesis: Option<String>,
+    /// The sentence that may be said if the rule holds.
+    pub says: String,
+    /// The decision rule: the claim is licensed if it holds, undecided if a value it needs is
+    /// null or no row is there, and else refused.
+    pub rule: Rule,
+    /// A rule that must hold for the claim to be refused; if it does not, the claim is
+    /// undecided. For tests: that a difference is not significant refutes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_if: Option<Rule>,
+    /// Narrower sentences, the strongest first: the first whose rule holds may be said
+    /// instead of a claim that is not licensed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrower: Vec<Narrower>,
+    /// Phrases that must not stand in the report unless the claim is licensed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<String>,
+}
+
+/// A narrower form of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Narrower {
+    /// The sentence.
+    pub says: String,
+    /// The rule that allows it.
+    pub rule: Rule,
+}
+
+impl Claim {
+    /// Checks what needs no data.
+    ///
+    /// # Errors
+    /// What is wrong, in one sentence.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let narrower = self.narrower.iter().map(|n| &n.rule);
+        let rules = std::iter::once(&self.rule).chain(&self.refused_if).chain(narrower);
+        let empty = |text: &String| text.trim().is_empty();
+        if empty(&self.says) || self.narrower.iter().any(|n| empty(&n.says)) {
+            return Err("`says` is empty".to_owned());
+        }
+        if self.forbidden.iter().any(|f| f.trim().chars().count() < 3) {
+            return Err("a forbidden phrase has at least three characters".to_owned());
+        }
+        rules.into_iter().try_for_each(Rule::check)
+    }
+}
+
+/// What the records show of the order of a claim and the measurements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Order {
+    measured: i64,
+    before: i64,
+    imported: i64,
+}
+
+impl Order {
+    fn word(&self) -> &'static str {
+        match self {
+            Self { measured: 0, imported: 0, .. } => "nothing was measured",
+            Self { measured: 0, .. } => "cannot be shown: the rows were imported",
+            Self { imported: i, .. } if *i > 0 => "cannot be shown: some rows were imported",
+            Self { measured, before, .. } if before == measured => "before all measurements",
+            Self { before: 0, .. } => "not before the measurements in these words",
+            _ => "before a part of the measurements",
+        }
+    }
+}
+
+/// Judges the claims and derives the table `claims`; without claims, nothing.
+///
+/// # Errors
+/// If a rule asks for a table or column that is not there, or an artifact is not read yet.
+pub(crate) fn derive(world: &World) -> Result<(), Miss> {
+    let claims = &world.parameters.claims;
+    if claims.is_empty() {
+        return Ok(());
+    }
+    let data = &world.data;
+    let look = |table: &str, only: &crate::data::Where| data.view(table, only);
+    let (mut verdicts, mut may_say, mut reasons, mut orders) = (vec![], vec![], vec![], vec![]);
+    for Named { name, settings } in claims {
+        let at = |miss: Miss| match miss {
+            Miss::Wrong(message) => Miss::Wrong(format!("claim `{name}`: {message}")),
+            unread => unread,
+        };
+        let judgement = judge(&settings.rule, &look).map_err(at)?;
+        let refuted = match &settings.refused_if {
+            Some(rule) => judge(rule, &look).map_err(at)?.truth == Truth::Yes,
+            None => judgement.truth == Truth::No,
+        };
+        let outcome = match judgement.truth {
+            Truth::Yes => Outcome::Licensed,
+            _ if refuted => Outcome::Refused,
+            _ => Outcome::Undecided,
+        };
+        let mut instead = (outcome == Outcome::Licensed).then(|| settings.says.clone());
+        for narrower in &settings.narrower {
+            if instead.is_none() && judge(&narrower.rule, &look).map_err(at)?.truth == Truth::Yes {
+                instead = Some(narrower.says.clone());
+            }
+        }
+        world.record(Recorded {
+            claim: Some(name.clone()),
+            rule: Some(settings.rule.clone()),
+            outcome,
+            reason: judgement.reason.clone(),
+            judgement: Some(judgement.clone()),
+        });
+        verdicts.push(outcome.word());
+        may_say.push(instead);
+        reasons.push(judgement.reason);
+        orders.push(order(name, data)?);
+    }
+    let text = |pick: &dyn Fn(&Claim) -> Option<String>| {
+        claims.iter().map(|c| pick(&c.settings)).collect::<Vec<_>>()
+    };
+    let table = Table::with_metadata(
+        vec![
+            Column::text("claim", claims.iter().map(|c| Some(c.name.as_str()))),
+            Column::text("hypothesis", text(&|c| c.hypothesis.clone())),
+            Column::text("says", text(&|c| Some(c.says.clone()))).describe("the sentence claimed"),
+            Column::text("verdict", verdicts.iter().map(|v| Some(*v)))
+                .describe("licensed, refused or undecided, by the claim's own rule"),
+            Column::text("may_say", may_say).describe(
+                "the claim if it is licensed, else its first narrower form that is; null if none is",
+            ),
+            Column::text("reason", reasons.into_iter().map(Some)),
+            Column::text("registered", orders.iter().map(|o| Some(o.word())))
+                .describe("what the records show of the order of this wording and the measurements"),
+            Column::int("measured", orders.iter().map(|o| Some(o.measured)))
+                .describe("measured cells among the report's inputs"),
+            Column::int("measured_after", orders.iter().map(|o| Some(o.before)))
+                .describe("those whose record carries the digest of this claim"),
+        ],
+        &[("key", "claim")],
+    );
+    Ok(data.derive("claims", table.map_err(|e| e.to_string())?)?)
+}
+
+/// Counts the measured cells whose record carries the claim as it is now.
+fn order(name: &str, data: &Data) -> Result<Order, Miss> {
+    let Ok(study) = data.study() else { return Ok(Order::default()) };
+    let digest = pipeline::claims_digests(&study.spec).get(name).map(ToString::to_string);
+    let mut order = Order::default();
+    let mut unread = false;
+    for cell in data.stages().iter().filter(|s| s.kind == "load").flat_map(|s: &Input| &s.cells) {
+        if cell.status != CellStatus::Ok {
+            continue;
+        }
+        if cell.parameters.get("import").is_some_and(|i| !i.is_null()) {
+            order.imported += 1;
+            continue;
+        }
+        order.measured += 1;
+        let Some(record) = cell.record else { continue };
+        match data.by_digest(&record) {
+            Ok(record) => {
+                let carried = record.get("claims").and_then(|c| c.get(name)).and_then(Json::as_str);
+                order.before += i64::from(carried.is_some() && carried == digest.as_deref());
+            }
+            Err(Miss::Unread) => unread = true,
+            Err(miss) => return Err(miss),
+        }
+    }
+    if unread { Err(Miss::Unread) } else { Ok(order) }
+}
+
+/// Adds `claim(name)`: the sentence that the data allow of a claim.
+pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let w = world.clone();
+    environment.add_function("claim", move |name: &str, options: Kwargs| {
+        let otherwise: Option<String> = options.get("otherwise")?;
+        options.assert_all_used()?;
+        let only = vec![("claim".to_owned(), vec![artifacts::Scalar::Text(name.to_owned())])];
+        let unknown = || {
+            let names: Vec<_> = w.parameters.claims.iter().map(|c| c.name.as_str()).collect();
+            wrong(&format!("no claim `{name}` is declared; there are: {}", names.join(", ")))
+        };
+        if !w.parameters.claims.iter().any(|c| c.name == name) {
+            return Err(unknown());
+        }
+        let view = w.data.view("claims", &only).map_err(error_of)?;
+        let text = |column: &str| view.get(0, column).map(|v| v.to_string()).map_err(error_of);
+        if view.get(0, "may_say").map_err(error_of)? != artifacts::Scalar::Null {
+            return shown(w.show(&view, 0, "may_say", "", "n/a"));
+        }
+        match otherwise {
+            Some(word) => shown(w.show(&view, 0, "may_say", "", &word)),
+            None => Err(wrong(&format!(
+                "the claim `{name}` is {} and no narrower form of it is licensed ({}); say what to write then with \
+                 `otherwise=\"…\"`",
+                text("verdict")?,
+                text("reason")?
+            ))),
+        }
+    });
+    let w = world.clone();
+    environment.add_function("has_claims", move || !w.parameters.claims.is_empty());
+}
+
+const FORBIDDEN: &str = "a phrase that is forbidden while its claim is not licensed";
+const SAY_LESS: &str = "say what the claim's narrower form allows (`{{ claim(\"NAME\") }}`), or leave it out";
+
+/// Returns the forbidden phrases of claims that are not licensed, wherever they stand but in the
+/// table of claims.
+pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Finding> {
+    let recorded = world.statements.lock().expect("no holder of this lock panics").clone();
+    let refused = |name: &str| {
+        recorded.iter().any(|r| r.claim.as_deref() == Some(name) && r.outcome != Outcome::Licensed)
+    };
+    let claims = world.parameters.claims.iter().filter(|c| refused(&c.name));
+    let text = folded(&extracted.markdown);
+    let mut found = Vec::new();
+    for phrase in claims.flat_map(|c| &c.settings.forbidden) {
+        let wanted: Vec<char> = folded(phrase).into_iter().map(|(_, c)| c).collect();
+        for start in 0..text.len().saturating_sub(wanted.len() - 1) {
+            let here = &text[start..start + wanted.len()];
+            let word = |at: Option<&(usize, char)>| at.is_some_and(|(_, c)| c.is_alphanumeric());
+            let part =
+                word(start.checked_sub(1).and_then(|i| text.get(i))) || word(text.get(start + wanted.len()));
+            if part || !here.iter().map(|(_, c)| c).eq(&wanted) {
+                continue;
+            }
+            let last = here[here.len() - 1];
+            let range =
+                here[0].0..last.0 + extracted.markdown[last.0..].chars().next().map_or(0, char::len_utf8);
+            let told = extracted.spans.iter().any(|s| {
+                s.entry.output == "claims" && s.bytes.start <= range.start && range.end <= s.bytes.end
+            });
+            if !told {
+                found.push(finding_of(&extracted.markdown, &range, FORBIDDEN, SAY_LESS));
+            }
+        }
+    }
+    found.sort_by_key(|f| f.at);
+    found
+}
+
+/// The characters in lower case with their places: emphasis left out, spaces in a row made one.
+fn folded(text: &str) -> Vec<(usize, char)> {
+    let mut found: Vec<(usize, char)> = Vec::new();
+    for (at, c) in text.trim().char_indices() {
+        let at = at + (text.len() - text.trim_start().len());
+        if c.is_whitespace() {
+            if found.last().is_some_and(|(_, c)| *c != ' ') {
+                found.push((at, ' '));
+            }
+        } else if !matches!(c, '*' | '_' | '`') {
+            found.extend(c.to_lowercase().map(|c| (at, c)));
+        }
+    }
+    found
+}

@@ -1,0 +1,335 @@
+//! Tables that a report derives from the study itself: what differs in the environment, what
+//! deviates from the plan, and what the study cannot say.
+//!
+//! They are outputs of the report, so that what is shown of them can be traced like the rest.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Scalar, Table};
+use pipeline::stage::{CellStatus, Input, InputCell, Json};
+
+use crate::data::{Data, Miss};
+
+/// Derives a table asked for by name; `None` if it is none of these.
+///
+/// # Errors
+/// If an artifact it needs is not read yet, or is not what its record says.
+pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
+    Ok(Some(match name {
+        "environment" => differences_table(data)?,
+        "deviations" => deviations(data)?,
+        "limits" => limits(data)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// A value of a descriptor that is not the same in all cells.
+struct Difference {
+    stage: String,
+    key: String,
+    values: String,
+    planned: bool,
+}
+
+fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
+    let mut found = Vec::new();
+    let mut unread = false;
+    for input in data.stages().iter().filter(|s| matches!(s.kind.as_str(), "provision" | "serve")) {
+        for output in ["host", "environment", "server"] {
+            let mut sides: Vec<(String, BTreeMap<String, String>)> = Vec::new();
+            for cell in ok(input) {
+                let Some(artifact) = cell.outputs.get(output) else { continue };
+                match data.by_digest(&artifact.digest) {
+                    Ok(document) => {
+                        let mut flat = BTreeMap::new();
+                        // What was merely observed is no identity of the environment.
+                        match document.get("facets").filter(|_| output == "host") {
+                            Some(facets) => flatten("", facets, &mut flat),
+                            None => flatten("", &document, &mut flat),
+                        }
+                        sides.push((cell.coordinates.to_string(), flat));
+                    }
+                    Err(Miss::Unread) => unread = true,
+                    Err(miss) => return Err(miss),
+                }
+            }
+            let keys: std::collections::BTreeSet<&String> =
+                sides.iter().flat_map(|(_, f)| f.keys()).collect();
+            for key in keys {
+                let value =
+                    |flat: &BTreeMap<String, String>| flat.get(key).map_or("(absent)", |v| v).to_owned();
+                let first = value(&sides[0].1);
+                if sides.iter().all(|(_, flat)| value(flat) == first) {
+                    continue;
+                }
+                let values: Vec<String> =
+                    sides.iter().map(|(cell, flat)| format!("{cell}: {}", value(flat))).collect();
+                found.push(Difference {
+                    stage: input.stage.clone(),
+                    key: key.clone(),
+                    values: values.join("; "),
+                    planned: is_planned(data, &input.stage, key),
+                });
+            }
+        }
+    }
+    if unread { Err(Miss::Unread) } else { Ok(found) }
+}
+
+/// Whether the experiment itself sets the value from an axis.
+fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
+    let Ok(study) = data.study() else { return false };
+    let settings = study.spec.get("stages").and_then(|s| s.get(stage)).and_then(|s| s.get("settings"));
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let mut flat = BTreeMap::new();
+    if let Some(settings) = settings {
+        flatten("", settings, &mut flat);
+    }
+    flat.iter().any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
+}
+
+fn flatten(path: &str, json: &Json, into: &mut BTreeMap<String, String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match json {
+        Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
+        Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
+        other => drop(into.insert(path.to_owned(), other.to_string())),
+    }
+}
+
+fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
+    input.cells.iter().filter(|c| c.status == CellStatus::Ok)
+}
+
+fn differences_table(data: &Data) -> Result<Table, Miss> {
+    let found = differences(data)?;
+    let table = Table::with_metadata(
+        vec![
+            Column::text("stage", found.iter().map(|d| Some(d.stage.as_str()))),
+            Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
+            Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
+            Column::text("kind", found.iter().map(|d| Some(if d.planned { "planned" } else { "confound" })))
+                .describe("planned if the experiment sets the value from an axis, else a confound"),
+        ],
+        &[("key", "stage,key")],
+    );
+    Ok(table.map_err(|e| e.to_string())?)
+}
+
+/// What was not done as the experiment says without profile, overrides and exclusions.
+fn deviations(data: &Data) -> Result<Table, Miss> {
+    let study = data.study()?;
+    let spec = &study.spec;
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    if let Some(profile) = spec.get("profile").and_then(Json::as_str) {
+        rows.push(["profile".into(), profile.into(), "a profile replaces parameters and axes".into()]);
+    }
+    for entry in spec.get("overrides").and_then(Json::as_array).into_iter().flatten() {
+        let reason = entry.get("reason").and_then(Json::as_str).unwrap_or("no reason given");
+        let place = entry.get("where").map_or_else(|| entry.to_string(), place_text);
+        rows.push(["override".into(), place, reason.into()]);
+    }
+    for line in study.ledger.iter().filter(|l| l.status != CellStatus::Ok) {
+        let place = format!("{} {}", line.stage, line.coordinates);
+        let reason = line.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
+        rows.push([line.status.word().to_owned(), place.trim().to_owned(), reason]);
+    }
+    let mut unread = false;
+    for (stage, cell) in data.stages().iter().flat_map(|s| ok(s).map(move |c| (s, c))) {
+        let Some(record) = cell.record else { continue };
+        match data.by_digest(&record) {
+            Ok(record) => {
+                let attempts = record.get("attempts").and_then(Json::as_array).map_or(0, Vec::len);
+                if attempts > 1 {
+                    let place = format!("{} {}", stage.stage, cell.coordinates);
+                    let reason = format!("the attempt that counts is number {attempts}");
+                    rows.push(["retried".into(), place.trim().to_owned(), reason]);
+                }
+            }
+            Err(Miss::Unread) => unread = true,
+            Err(miss) => return Err(miss),
+        }
+    }
+    if unread {
+        return Err(Miss::Unread);
+    }
+    three(["what", "where", "reason"], &rows)
+}
+
+/// Writes where an override applies as coordinates are written, the stage first.
+fn place_text(place: &Json) -> String {
+    let Some(pairs) = place.as_object() else { return place.to_string() };
+    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let axes = pairs.iter().filter(|(key, _)| *key != "stage");
+    let axes: Vec<String> = axes.map(|(key, value)| format!("{key}={}", text(value))).collect();
+    let stage = pairs.get("stage").map(text).unwrap_or_default();
+    format!("{stage} {}", axes.join(",")).trim().to_owned()
+}
+
+fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {
+    let column = |i: usize| Column::text(names[i], rows.iter().map(move |r| Some(r[i].clone())));
+    Ok(Table::new(vec![column(0), column(1), column(2)]).map_err(|e| e.to_string())?)
+}
+
+/// What the study cannot say, a sentence a limit.
+fn limits(data: &Data) -> Result<Table, Miss> {
+    let study = data.study()?;
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    let mut say = |topic: &str, subject: &str, text: String| {
+        rows.push([topic.to_owned(), subject.to_owned(), text]);
+    };
+    let mut stages: Vec<&str> = Vec::new();
+    for line in &study.ledger {
+        if !stages.contains(&line.stage.as_str()) {
+            stages.push(&line.stage);
+        }
+    }
+    for stage in stages {
+        let lines = || study.ledger.iter().filter(|l| l.stage == stage);
+        let count = |status: CellStatus| lines().filter(|l| l.status == status).count();
+        let (planned, good, left) = (lines().count(), count(CellStatus::Ok), count(CellStatus::Excluded));
+        if good < planned {
+            let rest = planned - good - left;
+            say(
+                "coverage",
+                stage,
+                format!(
+                    "{good} of {planned} planned cells are ok, {left} left out by the experiment, {rest} not ok"
+                ),
+            );
+        }
+        let censored = count(CellStatus::Timeout) + count(CellStatus::Hung);
+        if censored > 0 {
+            say(
+                "censored",
+                stage,
+                format!("{censored} cells ended at a time limit: what they would have shown is unknown"),
+            );
+        }
+    }
+    for input in data.stages() {
+        match input.kind.as_str() {
+            "load" => load_limits(data, input, &mut say)?,
+            "provision" if input.cells.len() == 1 => say(
+                "one host",
+                &input.stage,
+                "one machine and one build: nothing here says how another behaves".to_owned(),
+            ),
+            _ => {}
+        }
+    }
+    let kinds = |kind: &str| data.stages().iter().filter(|s| s.kind == kind).count();
+    if kinds("load") > 0 && kinds("calibrate") == 0 {
+        say(
+            "instrument",
+            "",
+            "the load generator was not calibrated in this study: its own error is not subtracted and not stated".to_owned(),
+        );
+    }
+    let confounds = differences(data)?.into_iter().filter(|d| !d.planned).count();
+    if confounds > 0 {
+        say(
+            "confounds",
+            "",
+            format!("{confounds} values of the environment differ without being set from an axis"),
+        );
+    }
+    for input in data.stages().iter().filter(|s| s.kind == "verify") {
+        let only = vec![
+            ("passed".to_owned(), vec![Scalar::Bool(false)]),
+            ("severity".to_owned(), vec![Scalar::Text("warn".to_owned())]),
+        ];
+        let name = format!("{}.gates", input.stage);
+        if data.has(&name) {
+            let warned = data.view(&name, &only)?;
+            for row in 0..warned.rows.len() {
+                let text = |column: &str| warned.get(row, column).map(|v| v.to_string());
+                say("warning", &text("gate")?, text("observed")?);
+            }
+        }
+    }
+    three(["topic", "subject", "text"], &rows)
+}
+
+fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, String)) -> Result<(), Miss> {
+    for (source, cells) in sources(data, input)? {
+        let text = match source.as_str() {
+            "measured" => continue,
+            "simulated" => "are drawn from a declared model of a server and were not measured",
+            "imported" => "were measured by another tool and imported",
+            _ => "come from a source that their tables do not name",
+        };
+        let total = ok(input).count();
+        say("source", &input.stage, format!("the rows of {cells} of {total} cells {text}"));
+    }
+    let closed = ok(input).any(|c| c.parameters.pointer("/arrival/closed-loop").is_some());
+    if closed {
+        say(
+            "closed loop",
+            &input.stage,
+            "a closed loop waits for its server: it omits the requests a slower server would have kept \
+             waiting, and says nothing of more load than the server takes"
+                .to_owned(),
+        );
+    }
+    let Ok(study) = data.study() else { return Ok(()) };
+    let replicate =
+        study.spec.pointer(&format!("/stages/{}/replicate", input.stage)).and_then(Json::as_array);
+    let levels: Vec<usize> = replicate
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .filter_map(|axis| Some(study.spec.pointer(&format!("/axes/{axis}/labels"))?.as_array()?.len()))
+        .collect();
+    let repetitions: usize = levels.iter().product();
+    if repetitions < 3 {
+        let text = match repetitions {
+            1 => {
+                "each coordinate is measured once: nothing is known of the spread from run to run".to_owned()
+            }
+            n => format!("each coordinate is measured {n} times: too few to know the spread from run to run"),
+        };
+        say("repetitions", &input.stage, text);
+    }
+    Ok(())
+}
+
+/// How many ok cells of a load stage have rows of each source, as verification counted them or,
+/// where none did, as the cells' own tables say. A stage without such tables says nothing.
+fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
+    let stage = || vec![("stage".to_owned(), vec![Scalar::Text(input.stage.clone())])];
+    for verify in data.stages().iter().filter(|s| s.kind == "verify" && s.cells.len() == 1) {
+        let name = format!("{}.census", verify.stage);
+        if !data.has(&name) {
+            continue;
+        }
+        let census = data.view(&name, &stage())?;
+        if census.rows.len() == 1
+            && let Ok(Scalar::Text(text)) = census.get(0, "sources")
+        {
+            return Ok(counts(&text, ok(input).count()));
+        }
+    }
+    let name = format!("{}.cell", input.stage);
+    let mut found = BTreeMap::new();
+    if data.has(&name) {
+        let cells = data.view(&name, &Vec::new())?;
+        for row in 0..cells.rows.len() {
+            let source = match cells.get(row, "source") {
+                Ok(Scalar::Text(source)) => source,
+                _ => "unknown".to_owned(),
+            };
+            *found.entry(source).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the census's `simulated`, or `3 imported, 5 measured` where there are several sources.
+fn counts(text: &str, total: usize) -> BTreeMap<String, usize> {
+    let parts = text.split(", ").map(|part| match part.split_once(' ') {
+        Some((count, source)) => (source.to_owned(), count.parse().unwrap_or(total)),
+        None => (part.to_owned(), total),
+    });
+    parts.collect()
+}

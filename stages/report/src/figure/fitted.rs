@@ -1,0 +1,160 @@
+//! Fits: measured points and the curve that the operator `fit` found for them.
+//!
+//! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Where a
+//! parameter is the curve's ceiling, its interval is the band.
+
+use statistics::Model;
+
+use super::frame::{Frame, axes, legend, range};
+use super::scale::{Scale, ticks};
+use super::svg::{Anchor, Svg, WIDTH};
+use super::{Plot, told};
+use crate::data::View;
+
+const TOP: f64 = 62.0;
+const HEIGHT: f64 = 300.0;
+const STEPS: usize = 96;
+
+const MODELS: [Model; 4] = [Model::MichaelisMenten, Model::PowerLaw, Model::Amdahl, Model::Usl];
+
+/// A fitted curve: its series, model, parameters, and the ceiling's value and interval.
+struct Curve {
+    series: String,
+    model: Model,
+    parameters: Vec<f64>,
+    ceiling: Option<Ceiling>,
+}
+
+/// The value a curve comes up to.
+struct Ceiling {
+    value: f64,
+    band: Option<(f64, f64)>,
+    /// The value and its interval in words.
+    text: String,
+}
+
+pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), String> {
+    let settings = plot.settings;
+    let y = settings.y.as_deref().expect("checked: a fit has `y`");
+    let series = plot.labels(settings.series.as_deref())?;
+    let mut points = Vec::new();
+    for row in 0..plot.view.rows.len() {
+        if let Some((px, py)) = plot.number(row, &settings.x)?.zip(plot.number(row, y)?) {
+            points.push((px, py, row));
+        }
+    }
+    if points.is_empty() {
+        return Err("no row has both coordinates".to_owned());
+    }
+    let curves = curves(plot, fit, &series)?;
+    let (least, most) = range(points.iter().map(|p| p.0));
+    let ends = curves.iter().filter_map(|c| c.ceiling.as_ref());
+    let ends = ends.flat_map(|c| [Some(c.value), c.band.map(|b| b.1)]).flatten();
+    // A ceiling far above the points would press them to the ground: then it is only told.
+    let highest = range(points.iter().map(|p| p.1)).1;
+    let (_, top) = range(points.iter().map(|p| p.1).chain(ends.filter(|v| *v <= highest * 2.5)));
+    let lowest = range(points.iter().map(|p| p.1)).0.min(0.0);
+    legend(svg, if settings.series.is_some() { &series } else { &[] }, None);
+    let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
+    let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
+    let x_ticks = ticks(least.min(0.0), most, 8);
+    let x = Scale::linear(x_ticks[0], x_ticks[x_ticks.len() - 1], frame.left, right);
+    let y_ticks = ticks(lowest, top, 5);
+    let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
+    axes(svg, &frame, (&x, &x_ticks), (&scale, &y_ticks), true);
+    let end = x_ticks[x_ticks.len() - 1];
+    let highest_tick = y_ticks[y_ticks.len() - 1];
+    let mut notes = Vec::new();
+    for curve in &curves {
+        let own = series.iter().position(|s| *s == curve.series).unwrap_or(0);
+        if let Some(Ceiling { value, band, text }) = &curve.ceiling {
+            if let Some((low, high)) = band.filter(|(low, high)| *high <= highest_tick && *low >= y_ticks[0])
+            {
+                let attributes = format!("class=\"band c{}\"", own % 6);
+                let tall = scale.at(low) - scale.at(high);
+                svg.rectangle(frame.left, scale.at(high), (frame.width, tall), &attributes, text);
+            }
+            if *value <= highest_tick {
+                svg.line(
+                    (frame.left, scale.at(*value)),
+                    (right, scale.at(*value)),
+                    &format!("reference c{}", own % 6),
+                );
+            }
+            notes.push(text.clone());
+        }
+        let from = least.min(end);
+        let path = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
+        let path = path.map(|px| (px, curve.model.at(&curve.parameters, px)));
+        let inside = path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
+        let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
+        // Beyond the last point the curve is a guess, and drawn as one.
+        let measured = x.at(most);
+        let split = path.partition_point(|p| p.0 <= measured);
+        svg.path(&path[..split], &format!("line c{}", own % 6), false);
+        if path.len() > split {
+            svg.path(&path[split.saturating_sub(1)..], &format!("reference c{}", own % 6), false);
+        }
+    }
+    for (px, py, row) in &points {
+        let own = plot.label(*row, settings.series.as_deref())?;
+        let color = series.iter().position(|s| *s == own).unwrap_or(0);
+        let hover = format!("{}: {}", plot.key(*row), plot.written(*py, y));
+        svg.mark(x.at(*px), scale.at(*py), color, &plot.mark(*row), &hover);
+    }
+    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    svg.text(frame.left + frame.width / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
+    svg.vertical_text(12.0, TOP + HEIGHT / 2.0, &plot.axis_label(settings.y_label.as_deref(), y));
+    for (line, note) in notes.iter().enumerate() {
+        svg.text(frame.left, bottom + 58.0 + 15.0 * line as f64, Anchor::Start, "small muted", note);
+    }
+    svg.height = bottom + 54.0 + 15.0 * notes.len() as f64;
+    Ok(())
+}
+
+/// Reads the curves of the fit's table, one a series; a series that was not fitted has none.
+fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, String> {
+    let y = plot.settings.y.as_deref().unwrap_or_default();
+    let get = |row: usize, column: &str| fit.get(row, column).map_err(told);
+    let mut found = Vec::new();
+    for name in series {
+        let mut rows = Vec::new();
+        for row in 0..fit.rows.len() {
+            let own = match &plot.settings.series {
+                Some(column) => get(row, column)?.to_string() == *name,
+                None => true,
+            };
+            if own {
+                rows.push((get(row, "parameter")?.to_string(), row));
+            }
+        }
+        let Some((_, first)) = rows.first() else { continue };
+        let formula = get(*first, "model")?.to_string();
+        let model = MODELS.into_iter().find(|m| m.formula() == formula);
+        let model = model.ok_or_else(|| format!("the fit's table names no known model: `{formula}`"))?;
+        let mut parameters = Vec::new();
+        for parameter in model.parameters() {
+            let mut of = rows.iter().filter(|(n, _)| n == parameter);
+            let (Some((_, row)), None) = (of.next(), of.next()) else {
+                return Err(format!(
+                    "`{name}` has several fits: narrow the figure with `where`, or name the `series`"
+                ));
+            };
+            parameters.extend(get(*row, "value")?.as_f64());
+        }
+        if parameters.len() < model.parameters().len() {
+            continue;
+        }
+        let mut ceiling = None;
+        if let Some((parameter, row)) = rows.iter().find(|(n, _)| n == "vmax") {
+            let ends = get(*row, "ci_low")?.as_f64().zip(get(*row, "ci_high")?.as_f64());
+            let text = |v: f64| plot.written(v, y);
+            let band = ends.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
+            let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            let told = format!("{name}{parameter} {}{}", text(parameters[0]), band.unwrap_or_default());
+            ceiling = Some(Ceiling { value: parameters[0], band: ends, text: told });
+        }
+        found.push(Curve { series: name.clone(), model, parameters, ceiling });
+    }
+    Ok(found)
+}

@@ -1,0 +1,116 @@
+//! The appendix: every trail once, by the artifact or document it leads to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::body::Body;
+use super::escape::{escape, push};
+use super::trails::{Trail, Trails};
+use crate::trace::{Entry, Source, full};
+
+/// The most places that are named for one trail.
+const PLACES: usize = 12;
+
+/// Writes the appendix after the text.
+pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
+    body.out.push_str(
+        "<section id=\"trails\" aria-labelledby=\"trails-heading\">\n<h2 id=\"trails-heading\">Trails</h2>\n\
+         <p>Where each number comes from: the table and its digest, the row, the column, the value in full \
+         precision. Beside this page lies the report in Markdown; <code>benchtrail why REPORT.md:LINE:COLUMN</code> \
+         follows a number down to the raw request rows, <code>benchtrail audit REPORT.md</code> checks all of \
+         them, and <code>benchtrail show</code> prints the rows of a table.</p>\n",
+    );
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, trail) in trails.all.iter().enumerate() {
+        let at = *known.entry(group_of(trail.entry)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[at].push(number);
+    }
+    for group in groups {
+        let first = trails.all[group[0]].entry;
+        let _ = write!(body.out, "<h3>{}</h3>\n<p>", escape(&name(first)));
+        if let Some(digest) = first.artifact {
+            let short = digest.short();
+            let _ = write!(body.out, "<code>{digest}</code> <code>benchtrail show {short}</code>");
+        }
+        body.out.push_str(
+            "</p>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">text</th><th scope=\"col\">value</th>\
+             <th scope=\"col\">unit</th><th scope=\"col\">column</th><th scope=\"col\">row</th>\
+             <th scope=\"col\">key</th><th scope=\"col\">format</th><th scope=\"col\">stands at</th></tr></thead>\n<tbody>\n",
+        );
+        for number in group {
+            row(body, trails, number);
+        }
+        body.out.push_str("</tbody></table></div>\n");
+    }
+    body.out.push_str("</section>\n");
+}
+
+fn group_of(entry: &Entry) -> String {
+    let digest = entry.artifact.map(|d| d.to_string()).unwrap_or_default();
+    format!(
+        "{} {}.{} {digest}",
+        if digest.is_empty() { entry.source.word() } else { "" },
+        entry.stage,
+        entry.output
+    )
+}
+
+fn name(entry: &Entry) -> String {
+    match entry.source {
+        Source::Spec => "The experiment".to_owned(),
+        Source::Ledger => format!("The ledger of planned cells: {}", entry.output),
+        Source::Trail => "The trail digest".to_owned(),
+        Source::Structure => "Numbers of tables and figures".to_owned(),
+        Source::Statement => "Found by statements".to_owned(),
+        Source::Literal => "Written by hand, each with its reason".to_owned(),
+        _ if entry.stage.is_empty() => entry.output.clone(),
+        _ => format!("{}.{}", entry.stage, entry.output),
+    }
+}
+
+fn row(body: &mut Body<'_>, trails: &Trails<'_>, number: usize) {
+    let Trail { entry, spans } = &trails.all[number];
+    let _ = write!(body.out, "<tr id=\"t{}\">", number + 1);
+    let value = full(&entry.value).unwrap_or_else(|| "null".to_owned());
+    for text in [entry.text.as_str(), &value, entry.unit.as_deref().unwrap_or_default(), &entry.column] {
+        body.out.push_str("<td>");
+        push(&mut body.out, text);
+        body.out.push_str("</td>");
+    }
+    let at = match (entry.row, entry.artifact) {
+        (Some(row), Some(digest)) => {
+            format!("<code>benchtrail show {} --rows {row}..{}</code>", digest.short(), row + 1)
+        }
+        (Some(row), None) => row.to_string(),
+        (None, _) => String::new(),
+    };
+    let _ = write!(body.out, "<td>{at}</td><td>");
+    push(&mut body.out, &entry.row_key.replace(',', ", "));
+    let _ = write!(body.out, "</td><td>{}</td><td>", escape(&entry.format));
+    for (i, span) in spans.iter().take(PLACES).enumerate() {
+        if i > 0 {
+            body.out.push_str(", ");
+        }
+        let place = &trails.spans[*span];
+        let place = format!("{}:{}", place.line, place.column_start);
+        let _ = match body.placed[*span] {
+            true => write!(body.out, "<a href=\"#n{}\">{place}</a>", span + 1),
+            false => write!(body.out, "{place}"),
+        };
+    }
+    if spans.len() > PLACES {
+        let _ = write!(body.out, " and {} more", spans.len() - PLACES);
+    }
+    // What stands in no visible text, such as front matter, has its element here.
+    for span in spans {
+        if !body.placed[*span] {
+            body.out.push(' ');
+            body.number(*span, &trails.spans[*span].entry.text);
+        }
+    }
+    body.out.push_str("</td></tr>\n");
+}

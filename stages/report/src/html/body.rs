@@ -1,0 +1,465 @@
+//! The text of the report: Markdown events to semantic HTML, traced texts to links.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::escape::{escape, push, slug};
+use super::trails::{Trails, statement_line};
+use crate::figure::Drawn;
+use crate::statement::Recorded;
+use crate::trace::{Enclosed, Source};
+
+/// A heading for the table of contents.
+pub(super) struct Heading {
+    pub(super) level: HeadingLevel,
+    pub(super) id: String,
+    pub(super) text: String,
+}
+
+/// The text of the report while it is written.
+pub(super) struct Body<'a> {
+    markdown: &'a str,
+    trails: &'a Trails<'a>,
+    enclosed: &'a [Enclosed],
+    recorded: &'a [Recorded],
+    figures: BTreeMap<String, &'a Drawn>,
+    /// Where each declared table and figure stands.
+    shown: BTreeMap<&'a str, String>,
+    ids: BTreeSet<String>,
+    /// Whether each open link became one.
+    links: Vec<bool>,
+    pub(super) out: String,
+    pub(super) headings: Vec<Heading>,
+    /// Which spans have an element.
+    pub(super) placed: Vec<bool>,
+}
+
+type Events<'a> = [(Event<'a>, Range<usize>)];
+
+impl<'a> Body<'a> {
+    pub(super) fn new(
+        markdown: &'a str,
+        trails: &'a Trails<'a>,
+        statements: (&'a [Enclosed], &'a [Recorded]),
+        figures: &'a [Drawn],
+    ) -> Self {
+        let figures = figures.iter().map(|f| (format!("figures/{}.svg", f.name), f)).collect();
+        Self {
+            markdown,
+            trails,
+            enclosed: statements.0,
+            recorded: statements.1,
+            figures,
+            shown: BTreeMap::new(),
+            ids: ["contents", "trails", "text"].map(str::to_owned).into(),
+            links: Vec::new(),
+            out: String::with_capacity(markdown.len() * 8),
+            headings: Vec::new(),
+            placed: vec![false; trails.spans.len()],
+        }
+    }
+
+    /// Writes the whole text.
+    pub(super) fn write(&mut self) {
+        // The same as those of the number check, so that both read the same text.
+        let options = Options::ENABLE_TABLES
+            | Options::ENABLE_FOOTNOTES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+        let events: Vec<_> = Parser::new_ext(self.markdown, options).into_offset_iter().collect();
+        for at in 0..events.len() {
+            if let Some((word, name)) = self.label(&events[at..]) {
+                let id = self.unique(&format!("{word}-{}", slug(name)));
+                self.shown.entry(name).or_insert(id);
+            }
+        }
+        let mut at = 0;
+        while at < events.len() {
+            at += self.block(&events[at..]);
+        }
+    }
+
+    /// Writes what stands at the start of the events and returns how many that were.
+    fn block(&mut self, events: &Events<'a>) -> usize {
+        if let Some(drawn) = self.figure(events) {
+            return self.plot(drawn, events);
+        }
+        if let Some((_, name)) = self.label(events) {
+            let end = end_of(events);
+            let id = self.shown.get(name).cloned().unwrap_or_default();
+            if matches!(events.get(end), Some((Event::Start(Tag::Table(_)), _))) {
+                let length = end_of(&events[end..]);
+                self.table(&events[end..end + length], Some((&id, &events[1..end - 1])));
+                return end + length;
+            }
+            let _ = write!(self.out, "<p id=\"{id}\">");
+            self.inline(&events[1..end - 1]);
+            self.out.push_str("</p>\n");
+            return end;
+        }
+        match &events[0].0 {
+            Event::Start(Tag::Table(_)) => {
+                let length = end_of(events);
+                self.table(&events[..length], None);
+                length
+            }
+            Event::Start(Tag::Heading { level, .. }) => {
+                let length = end_of(events);
+                self.heading(*level, &events[1..length - 1]);
+                length
+            }
+            Event::Start(Tag::MetadataBlock(_)) => end_of(events),
+            _ => {
+                self.event(&events[0]);
+                1
+            }
+        }
+    }
+
+    /// The word and name of a paragraph that begins with the label of a declared table or figure.
+    fn label(&self, events: &Events<'a>) -> Option<(&'static str, &'a str)> {
+        let [(Event::Start(Tag::Paragraph), _), (Event::Start(Tag::Strong), strong), ..] = events else {
+            return None;
+        };
+        let word = match &self.markdown[strong.clone()] {
+            text if text.starts_with("**Table ") => "table",
+            text if text.starts_with("**Figure ") => "figure",
+            _ => return None,
+        };
+        let spans = self.trails.spans;
+        let span = spans.get(spans.partition_point(|s| s.bytes.start < strong.start))?;
+        let is_label = span.entry.source == Source::Structure && span.bytes.end <= strong.end;
+        is_label.then_some((word, span.entry.column.as_str()))
+    }
+
+    /// The figure that a paragraph shows.
+    fn figure(&self, events: &Events<'a>) -> Option<&'a Drawn> {
+        let [(Event::Start(Tag::Paragraph), _), (Event::Start(Tag::Image { dest_url, .. }), _), ..] = events
+        else {
+            return None;
+        };
+        let alone = 1 + end_of(&events[1..]) + 1 == end_of(events);
+        self.figures.get(dest_url.as_ref()).copied().filter(|_| alone)
+    }
+
+    fn plot(&mut self, drawn: &'a Drawn, events: &Events<'a>) -> usize {
+        let image = end_of(events);
+        let caption = self.label(&events[image..]).filter(|(word, _)| *word == "figure");
+        let id = match caption {
+            Some((_, name)) => self.shown.get(name).cloned().unwrap_or_default(),
+            None => self.unique(&format!("figure-{}", slug(&drawn.name))),
+        };
+        let _ = writeln!(self.out, "<figure class=\"plot\" id=\"{id}\">");
+        self.out.push_str(&drawn.inline(&id));
+        let length = caption.map_or(0, |_| end_of(&events[image..]));
+        self.out.push_str("<figcaption>");
+        if length > 0 {
+            self.inline(&events[image + 1..image + length - 1]);
+        }
+        self.out.push_str("</figcaption>\n<details><summary>Data</summary><p>Drawn from <code>");
+        push(&mut self.out, &drawn.table);
+        self.out.push_str("</code>; each mark names its row.");
+        for digest in &drawn.digests {
+            let short = digest.short();
+            let _ = write!(self.out, " <code title=\"{digest}\">benchtrail show {short}</code>");
+        }
+        self.out.push_str("</p>");
+        // The alternative text is the title inside the picture; its numbers have their trails here.
+        let alternative = &events[2..image - 2];
+        if alternative.iter().any(|(_, range)| self.holds_span(range)) {
+            self.out.push_str("<p>Alternative text: ");
+            self.inline(alternative);
+            self.out.push_str("</p>");
+        }
+        self.out.push_str("</details></figure>\n");
+        image + length
+    }
+
+    fn heading(&mut self, level: HeadingLevel, inside: &Events<'a>) {
+        let mut text = String::new();
+        for (event, _) in inside {
+            match event {
+                Event::Text(t) | Event::Code(t) => text.push_str(t),
+                Event::SoftBreak => text.push(' '),
+                _ => {}
+            }
+        }
+        let id = self.unique(&slug(&text));
+        let _ = write!(self.out, "<{level} id=\"{id}\">");
+        self.inline(inside);
+        let _ = writeln!(self.out, "</{level}>");
+        self.headings.push(Heading { level, id, text });
+    }
+
+    fn table(&mut self, events: &Events<'a>, caption: Option<(&str, &Events<'a>)>) {
+        let Some((Event::Start(Tag::Table(alignments)), _)) = events.first() else { return };
+        let id = caption.map(|(id, _)| format!(" id=\"{id}\"")).unwrap_or_default();
+        let name = caption.map_or("table", |(id, _)| id);
+        let _ =
+            writeln!(self.out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\">");
+        let _ = writeln!(self.out, "<table{id}>");
+        if let Some((_, inside)) = caption {
+            self.out.push_str("<caption>");
+            self.inline(inside);
+            self.out.push_str("</caption>\n");
+        }
+        let (mut column, mut head) = (0, false);
+        let mut tag = "td";
+        for event in &events[1..events.len() - 1] {
+            match &event.0 {
+                Event::Start(Tag::TableHead) => {
+                    head = true;
+                    column = 0;
+                    self.out.push_str("<thead><tr>");
+                }
+                Event::End(TagEnd::TableHead) => {
+                    head = false;
+                    self.out.push_str("</tr></thead>\n<tbody>\n");
+                }
+                Event::Start(Tag::TableRow) => {
+                    column = 0;
+                    self.out.push_str("<tr>");
+                }
+                Event::End(TagEnd::TableRow) => self.out.push_str("</tr>\n"),
+                Event::Start(Tag::TableCell) => {
+                    let alignment = alignments.get(column).copied().unwrap_or(Alignment::None);
+                    // The first column names the row unless it holds numbers.
+                    let names = column == 0 && alignment != Alignment::Right;
+                    tag = if head || names { "th" } else { "td" };
+                    let scope = match (head, names) {
+                        (true, _) => " scope=\"col\"",
+                        (false, true) => " scope=\"row\"",
+                        (false, false) => "",
+                    };
+                    let class = match alignment {
+                        Alignment::Right => " class=\"right\"",
+                        Alignment::Center => " class=\"center\"",
+                        Alignment::None | Alignment::Left => "",
+                    };
+                    let _ = write!(self.out, "<{tag}{scope}{class}>");
+                    column += 1;
+                }
+                Event::End(TagEnd::TableCell) => {
+                    let _ = write!(self.out, "</{tag}>");
+                }
+                _ => self.event(event),
+            }
+        }
+        self.out.push_str("</tbody>\n</table></div>\n");
+    }
+
+    fn inline(&mut self, events: &Events<'a>) {
+        for event in events {
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, (event, range): &(Event<'a>, Range<usize>)) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(*tag),
+            Event::Text(text) => self.text(text, range.clone()),
+            Event::Code(text) => {
+                self.out.push_str("<code>");
+                let at = self.markdown[range.clone()].find(text.as_ref());
+                let range = at.map_or(range.clone(), |at| range.start + at..range.start + at + text.len());
+                self.text(text, range);
+                self.out.push_str("</code>");
+            }
+            // Markup written in a template is shown as it is written: a report is Markdown.
+            Event::Html(text) | Event::InlineHtml(text) if !text.trim_start().starts_with("<!--") => {
+                self.text(text, range.clone());
+            }
+            Event::SoftBreak => self.out.push('\n'),
+            Event::HardBreak => self.out.push_str("<br>\n"),
+            Event::Rule => self.out.push_str("<hr>\n"),
+            Event::FootnoteReference(name) => {
+                let (id, name) = (slug(name), escape(name));
+                let back = self.unique(&format!("note-{id}-from"));
+                let _ = write!(self.out, "<sup><a id=\"{back}\" href=\"#note-{id}\">{name}</a></sup>");
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: &Tag<'a>) {
+        let open = match tag {
+            Tag::Paragraph => "<p>",
+            Tag::BlockQuote(_) => "<blockquote>\n",
+            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => "<pre><code>",
+            Tag::List(None) => "<ul>\n",
+            Tag::List(Some(1)) => "<ol>\n",
+            Tag::List(Some(first)) => {
+                let _ = writeln!(self.out, "<ol start=\"{first}\">");
+                return;
+            }
+            Tag::Item => "<li>",
+            Tag::Emphasis => "<em>",
+            Tag::Strong => "<strong>",
+            Tag::Strikethrough => "<s>",
+            Tag::HtmlBlock => "<p>",
+            Tag::FootnoteDefinition(name) => {
+                let _ = write!(self.out, "<div class=\"note\" role=\"note\" id=\"note-{}\">", slug(name));
+                self.ids.insert(format!("note-{}", slug(name)));
+                return;
+            }
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                // Links do not nest, and pictures from elsewhere are led to, not fetched.
+                let is_link = !self.links.contains(&true) && is_harmless(dest_url);
+                self.links.push(is_link);
+                if is_link {
+                    let _ = write!(self.out, "<a href=\"{}\">", escape(dest_url));
+                }
+                return;
+            }
+            _ => "",
+        };
+        self.out.push_str(open);
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        let close = match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => "</p>\n",
+            TagEnd::BlockQuote(_) => "</blockquote>\n",
+            TagEnd::CodeBlock => "</code></pre>\n",
+            TagEnd::List(true) => "</ol>\n",
+            TagEnd::List(false) => "</ul>\n",
+            TagEnd::Item => "</li>\n",
+            TagEnd::Emphasis => "</em>",
+            TagEnd::Strong => "</strong>",
+            TagEnd::Strikethrough => "</s>",
+            TagEnd::FootnoteDefinition => "</div>\n",
+            TagEnd::Link | TagEnd::Image => match self.links.pop() {
+                Some(true) => "</a>",
+                _ => "",
+            },
+            _ => "",
+        };
+        self.out.push_str(close);
+    }
+}
+
+impl Body<'_> {
+    fn holds_span(&self, range: &Range<usize>) -> bool {
+        !self.spans_in(range).is_empty()
+    }
+
+    /// The spans that overlap a range, by position.
+    fn spans_in(&self, range: &Range<usize>) -> Range<usize> {
+        let spans = self.trails.spans;
+        let mut first = spans.partition_point(|s| s.bytes.start < range.start);
+        if first > 0 && spans[first - 1].bytes.end > range.start {
+            first -= 1;
+        }
+        let last = spans.partition_point(|s| s.bytes.start < range.end);
+        first..last.max(first)
+    }
+
+    /// Writes text that stands at a range of the Markdown: its traced parts as links, the other
+    /// parts of a statement with its verdict.
+    fn text(&mut self, text: &str, range: Range<usize>) {
+        let spans = self.spans_in(&range);
+        let within = |s: &&Enclosed| s.bytes.start < range.end && s.bytes.end > range.start;
+        let statements: Vec<&Enclosed> = self.enclosed.iter().filter(within).collect();
+        if spans.is_empty() && statements.is_empty() {
+            return push(&mut self.out, text);
+        }
+        if self.markdown.get(range.clone()) != Some(text) {
+            // An escape or entity: the text is not cut where the Markdown is.
+            return match spans.clone().next() {
+                Some(span) => self.number(span, text),
+                None => push(&mut self.out, text),
+            };
+        }
+        let mut cuts: Vec<usize> = vec![range.start, range.end];
+        for bytes in self.trails.spans[spans.clone()]
+            .iter()
+            .map(|s| &s.bytes)
+            .chain(statements.iter().map(|s| &s.bytes))
+        {
+            cuts.extend([bytes.start, bytes.end].into_iter().filter(|at| range.contains(at)));
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        for pair in cuts.windows(2) {
+            let piece = &text[pair[0] - range.start..pair[1] - range.start];
+            let covers = |bytes: &Range<usize>| bytes.start <= pair[0] && pair[1] <= bytes.end;
+            if let Some(span) = spans.clone().find(|i| covers(&self.trails.spans[*i].bytes)) {
+                self.number(span, piece);
+            } else if let Some(recorded) =
+                statements.iter().find(|s| covers(&s.bytes)).and_then(|s| self.recorded.get(s.statement))
+            {
+                let told = escape(&statement_line(recorded));
+                let _ = write!(self.out, "<span class=\"s\" title=\"{told}\">{}</span>", escape(piece));
+            } else {
+                push(&mut self.out, piece);
+            }
+        }
+    }
+
+    /// Writes a traced text, or a further piece of one.
+    pub(super) fn number(&mut self, span: usize, text: &str) {
+        let entry = &self.trails.spans[span].entry;
+        let trail = self.trails.of(span) + 1;
+        let id = if self.placed[span] { String::new() } else { format!(" id=\"n{}\"", span + 1) };
+        self.placed[span] = true;
+        let target = self.shown.get(entry.column.as_str()).filter(|_| entry.source == Source::Structure);
+        let target = target.cloned().unwrap_or_else(|| format!("t{trail}"));
+        // Words are reached by the pointer; the keyboard would need too many steps between numbers.
+        let is_number = text.chars().any(char::is_numeric);
+        let class = if is_number { "n" } else { "n w" };
+        let (tag, way) = match (self.links.contains(&true), is_number) {
+            (true, _) => ("span", " tabindex=\"0\"".to_owned()),
+            (false, true) => ("a", format!(" href=\"#{target}\"")),
+            (false, false) => ("a", format!(" href=\"#{target}\" tabindex=\"-1\"")),
+        };
+        let told = escape(&self.trails.told(span)).replace('\n', "&#10;");
+        let _ = write!(
+            self.out,
+            "<{tag} class=\"{class}\"{id}{way} aria-describedby=\"t{trail}\" data-trail=\"{told}\">{}</{tag}>",
+            escape(text)
+        );
+    }
+
+    fn unique(&mut self, wanted: &str) -> String {
+        // `n1` and `t1` are those of numbers and trails.
+        let rest = wanted.trim_start_matches(['n', 't']);
+        let taken = rest.len() + 1 == wanted.len() && rest.bytes().all(|b| b.is_ascii_digit());
+        let wanted = if taken { format!("part-{wanted}") } else { wanted.to_owned() };
+        let mut id = wanted.clone();
+        let mut number = 1usize;
+        while !self.ids.insert(id.clone()) {
+            number += 1;
+            id = format!("{wanted}-{number}");
+        }
+        id
+    }
+}
+
+/// The number of events up to and with the end of what the first one starts.
+fn end_of(events: &Events<'_>) -> usize {
+    let mut depth = 0usize;
+    for (at, (event, _)) in events.iter().enumerate() {
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    events.len()
+}
+
+/// Whether a link leads to a page, a mail address or a place in this one, and runs nothing.
+fn is_harmless(destination: &str) -> bool {
+    let scheme = destination.split(['/', '?', '#']).next().unwrap_or_default();
+    match scheme.split_once(':') {
+        None => true,
+        Some((name, _)) => ["http", "https", "mailto"].contains(&name.to_ascii_lowercase().as_str()),
+    }
+}

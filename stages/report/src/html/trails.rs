@@ -1,0 +1,170 @@
+//! The trails of a report's numbers: texts that come from the same place share one.
+
+use std::collections::BTreeMap;
+
+use artifacts::Digest;
+
+use crate::statement::Recorded;
+use crate::trace::{Enclosed, Entry, Source, Span, full};
+
+/// One trail and the places where its text stands.
+pub(super) struct Trail<'a> {
+    /// The text and where it comes from.
+    pub(super) entry: &'a Entry,
+    /// The spans that show it, by position.
+    pub(super) spans: Vec<usize>,
+}
+
+/// All trails, in the order of their first place.
+pub(super) struct Trails<'a> {
+    pub(super) spans: &'a [Span],
+    pub(super) all: Vec<Trail<'a>>,
+    /// The trail of each span.
+    of_span: Vec<usize>,
+    /// The innermost statement around each span.
+    statements: Vec<Option<&'a Recorded>>,
+}
+
+/// What makes two texts the same number from the same place.
+type Key<'a> = (&'static str, [&'a str; 7], Option<[u8; 32]>, Option<u64>, Option<String>);
+
+fn key(entry: &Entry) -> Key<'_> {
+    let unit = entry.unit.as_deref().unwrap_or_default();
+    let Entry { text, stage, output, row_key, column, format, .. } = entry;
+    let digest = entry.artifact.map(|d: Digest| *d.as_bytes());
+    (
+        entry.source.word(),
+        [text, stage, output, row_key, column, format, unit],
+        digest,
+        entry.row,
+        full(&entry.value),
+    )
+}
+
+impl<'a> Trails<'a> {
+    pub(super) fn new(spans: &'a [Span], enclosed: &[Enclosed], recorded: &'a [Recorded]) -> Self {
+        let mut all: Vec<Trail<'a>> = Vec::new();
+        let mut of_span = Vec::with_capacity(spans.len());
+        let mut known: BTreeMap<Key<'a>, usize> = BTreeMap::new();
+        for (number, span) in spans.iter().enumerate() {
+            let at = *known.entry(key(&span.entry)).or_insert_with(|| {
+                all.push(Trail { entry: &span.entry, spans: Vec::new() });
+                all.len() - 1
+            });
+            all[at].spans.push(number);
+            of_span.push(at);
+        }
+        let statements = innermost(spans, enclosed);
+        let statements = statements.into_iter().map(|at| recorded.get(at?)).collect();
+        Self { spans, all, of_span, statements }
+    }
+
+    /// Returns the number of a span's trail, from 0.
+    pub(super) fn of(&self, span: usize) -> usize {
+        self.of_span[span]
+    }
+
+    /// Returns what is shown on hover and focus, a fact a line.
+    pub(super) fn told(&self, span: usize) -> String {
+        let entry = &self.spans[span].entry;
+        let mut lines = vec![value_line(entry)];
+        lines.extend(place_line(entry));
+        if let Some(row) = entry.row {
+            let key = if entry.row_key.is_empty() { String::new() } else { format!(": {}", spaced(entry)) };
+            lines.push(format!("row {row}{key}"));
+        } else if entry.source == Source::Count && !entry.row_key.is_empty() {
+            lines.push(format!("rows with {}", spaced(entry)));
+        } else if entry.source == Source::Json && !entry.row_key.is_empty() {
+            lines.push(format!("cell {}", spaced(entry)));
+        }
+        if let Some(digest) = entry.artifact {
+            lines.push(digest.short());
+        }
+        lines.extend(self.statements[span].map(statement_line));
+        lines.join("\n")
+    }
+}
+
+/// The innermost statement around each span: statements nest, they never overlap in part.
+fn innermost(spans: &[Span], enclosed: &[Enclosed]) -> Vec<Option<usize>> {
+    let mut around: Vec<Option<usize>> = vec![None; spans.len()];
+    // Inner statements end first, so the first to claim a span is the innermost.
+    for statement in enclosed {
+        let first = spans.partition_point(|s| s.bytes.start < statement.bytes.start);
+        for (span, mine) in spans[first..].iter().zip(&mut around[first..]) {
+            if span.bytes.start >= statement.bytes.end {
+                break;
+            }
+            mine.get_or_insert(statement.statement);
+        }
+    }
+    around
+}
+
+/// Returns the verdict on a statement or claim in one line.
+pub(super) fn statement_line(recorded: &Recorded) -> String {
+    let what = match (&recorded.claim, &recorded.rule) {
+        (Some(claim), _) => format!("claim {claim}"),
+        (None, Some(rule)) => format!("statement `{}`", rule.word()),
+        (None, None) => "statement".to_owned(),
+    };
+    let table = recorded.rule.as_ref().and_then(|r| r.place()).map(|(table, _)| format!(" over {table}"));
+    let reason = if recorded.reason.is_empty() { String::new() } else { format!(": {}", recorded.reason) };
+    format!("{what}{}: {}{reason}", table.unwrap_or_default(), recorded.outcome.word())
+}
+
+/// Returns the value in full precision with its unit.
+fn value_line(entry: &Entry) -> String {
+    let value = full(&entry.value).unwrap_or_else(|| "null".to_owned());
+    match entry.unit.as_deref() {
+        None => value,
+        Some("1") => format!("{value} (ratio)"),
+        Some(unit) => format!("{value} {unit}"),
+    }
+}
+
+fn place_line(entry: &Entry) -> Option<String> {
+    let column = &entry.column;
+    Some(match entry.source {
+        Source::Table if entry.row.is_none() => {
+            format!("heading of column {column} of {}.{}", entry.stage, entry.output)
+        }
+        Source::Table => format!("{}.{}, column {column}", entry.stage, entry.output),
+        Source::Count if entry.stage.is_empty() => format!("count of rows of {}", entry.output),
+        Source::Count => format!("count of rows of {}.{}", entry.stage, entry.output),
+        Source::Json => format!("{}.{}, at {column}", entry.stage, entry.output),
+        Source::Spec => format!("the experiment, at {column}"),
+        Source::Ledger => format!("the ledger of planned cells: {} {column}", entry.output),
+        Source::Trail => "one hash over the study".to_owned(),
+        Source::Structure => format!("the number of `{column}` in this report"),
+        Source::Statement => format!("found by the statement {column}"),
+        Source::Literal => format!("written by hand: {column}"),
+    })
+}
+
+/// The key columns with a space after each comma, so that a long one can break.
+fn spaced(entry: &Entry) -> String {
+    entry.row_key.replace(',', ", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use artifacts::Scalar;
+
+    fn span(start: usize, entry: Entry) -> Span {
+        Span { line: 1, column_start: start + 1, column_end: start + 2, bytes: start..start + 1, entry }
+    }
+
+    #[test]
+    fn the_same_number_from_the_same_place_has_one_trail() {
+        let entry = Entry::new(Source::Spec, "seed", Scalar::Int(7), "7");
+        let other = Entry { format: "0.0".to_owned(), ..entry.clone() };
+        let spans = [span(0, entry.clone()), span(5, other), span(9, entry)];
+        let trails = Trails::new(&spans, &[], &[]);
+        assert_eq!(trails.all.len(), 2);
+        assert_eq!(trails.all[0].spans, [0, 2]);
+        assert_eq!(trails.of(1), 1);
+        assert_eq!(trails.told(0), "7\nthe experiment, at seed");
+    }
+}

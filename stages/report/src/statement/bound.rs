@@ -1,0 +1,392 @@
+//! Statements in templates: `{% call every("results.cells", {…}, "n >= 8") %}…{% endcall %}`.
+//!
+//! The words inside are rendered only if the rule holds; else the build fails with the rows
+//! that refute it, or the alternative declared as `otherwise` is rendered. Every statement is
+//! recorded, so that an audit can judge it again.
+
+use std::sync::Arc;
+
+use artifacts::{Column, Scalar, Table, TableError};
+use minijinja::value::{Enumerator, Kwargs, Object, Value, from_args};
+use minijinja::{Environment, Error, State};
+use pipeline::stage::Json;
+
+use super::judge::{Judgement, judge};
+use super::licence::{checked, denies};
+use super::predicate::Truth;
+use super::rule::Rule;
+use crate::format::format_value;
+use crate::language::{Shown, World, error_of, json_of, plain_row, wrong};
+use crate::trace::{Enclosed, Entry, Source, unmarked};
+
+/// What became of a statement or a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It holds and is rendered.
+    Holds,
+    /// It does not hold; the declared alternative is rendered.
+    Alternative,
+    /// It holds by construction, for the reason declared.
+    Premise,
+    /// The claim may be made.
+    Licensed,
+    /// The claim may not be made.
+    Refused,
+    /// The data do not decide the claim.
+    Undecided,
+}
+
+impl Outcome {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Alternative => "alternative",
+            Self::Premise => "premise",
+            Self::Licensed => "licensed",
+            Self::Refused => "refused",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// A statement as it was judged.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    /// The claim whose rule it is.
+    pub(crate) claim: Option<String>,
+    /// The rule; `None` for a premise.
+    pub(crate) rule: Option<Rule>,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+    /// What was found.
+    pub(crate) judgement: Option<Judgement>,
+    /// Why.
+    pub(crate) reason: String,
+}
+
+/// The functions: the name in templates, the word of the rule, its third argument.
+const FUNCTIONS: [(&str, &str, Option<&str>); 16] = [
+    ("every", "every", Some("that")),
+    ("no_row", "no-row", Some("that")),
+    ("holds", "holds", Some("that")),
+    ("at_least", "at-least", Some("that")),
+    ("at_most", "at-most", Some("that")),
+    ("exactly", "exactly", Some("that")),
+    ("only_these", "only-these", Some("that")),
+    ("largest", "largest", Some("column")),
+    ("smallest", "smallest", Some("column")),
+    ("between", "between", Some("column")),
+    ("within", "within", Some("column")),
+    ("monotone", "monotone", None),
+    ("steepest", "steepest", None),
+    ("significantly", "significantly", None),
+    ("no_evidence", "no-evidence", None),
+    ("consistent", "consistent", Some("column")),
+];
+
+/// Adds the functions to an environment.
+pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
+    for (name, word, third) in FUNCTIONS {
+        let function = Function { world: world.clone(), name, word, third };
+        environment.add_global(name, Value::from_object(function));
+    }
+    environment.add_global("premise", Value::from_object(Premise { world: world.clone() }));
+}
+
+#[derive(Debug)]
+struct Function {
+    world: Arc<World>,
+    name: &'static str,
+    word: &'static str,
+    third: Option<&'static str>,
+}
+
+impl Object for Function {
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        let (table, only, third, options): (String, Option<Value>, Option<Value>, Kwargs) = from_args(args)?;
+        let mut rule = serde_json::Map::from_iter([("table".to_owned(), Json::String(table))]);
+        if let Some(only) = only.filter(|v| !v.is_none()) {
+            rule.insert("where".to_owned(), json_of(&only)?);
+        }
+        match (third, self.third) {
+            (Some(value), Some(key)) => drop(rule.insert(key.to_owned(), json_of(&value)?)),
+            (Some(_), None) => {
+                return Err(wrong(&format!("`{}` takes a table and a condition; name the rest", self.name)));
+            }
+            (None, _) => {}
+        }
+        let mut otherwise: Option<String> = None;
+        let mut caller = None;
+        for key in options.args() {
+            let value: Value = options.get(key)?;
+            match key {
+                "caller" => caller = Some(value),
+                "otherwise" => otherwise = Some(options.get(key)?),
+                _ => drop(rule.insert(key.to_owned(), json_of(&value)?)),
+            }
+        }
+        options.assert_all_used()?;
+        let caller = caller.ok_or_else(|| {
+            let name = self.name;
+            wrong(&format!("`{name}` is a statement: write `{{% call {name}(…) %}}text{{% endcall %}}`"))
+        })?;
+        let rule: Rule = serde_json::from_value(serde_json::json!({ self.word: rule }))
+            .map_err(|e| wrong(&format!("`{}`: {e}", self.name)))?;
+        let data = self.world.data.clone();
+        let judgement = judge(&rule, &|table, only| data.view(table, only)).map_err(error_of)?;
+        if judgement.truth != Truth::Yes && otherwise.is_none() {
+            return Err(wrong(&refusal(&rule, &judgement)));
+        }
+        let holds = judgement.truth == Truth::Yes;
+        let id = self.world.record(Recorded {
+            claim: None,
+            rule: Some(rule),
+            outcome: if holds { Outcome::Holds } else { Outcome::Alternative },
+            reason: judgement.reason.clone(),
+            judgement: Some(judgement.clone()),
+        });
+        let found = Value::from_object(Found { world: self.world.clone(), id, judgement });
+        let text = match otherwise {
+            Some(otherwise) if !holds => {
+                let name = format!("alternative of `{}`", self.name);
+                let context = minijinja::context! { s => found };
+                let text = state.env().render_named_str(&name, &otherwise, context)?;
+                let plain = unmarked(&text);
+                if let Some((range, word)) = checked(&plain).first()
+                    && !denies(&plain[..range.start])
+                {
+                    return Err(wrong(&format!(
+                        "the alternative says `{word}` without a `not` before it: it is rendered when the statement \
+                         does not hold, and may only deny its words"
+                    )));
+                }
+                text
+            }
+            _ => said(&caller, state, &found)?,
+        };
+        Ok(Value::from_object(Shown(self.world.trace.enclose(id, &text))))
+    }
+}
+
+/// Renders the words of a statement.
+fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<String, Error> {
+    let takes = caller.get_attr("arguments").ok().and_then(|a| a.len()).unwrap_or(0);
+    let text = match takes {
+        0 => caller.call(state, &[])?,
+        _ => caller.call(state, std::slice::from_ref(found))?,
+    };
+    let text = text.to_string();
+    if unmarked(&text).trim().is_empty() {
+        return Err(wrong("the statement says nothing: there is no text inside"));
+    }
+    Ok(text)
+}
+
+/// Says why a statement is not rendered.
+pub(crate) fn refusal(rule: &Rule, judgement: &Judgement) -> String {
+    let over = rule.place().map_or_else(String::new, |(table, _)| {
+        let condition = judgement.view.as_ref().map_or("", |v| v.condition.as_str());
+        format!(" over `{table}` {{{condition}}}")
+    });
+    let what = match judgement.truth {
+        Truth::Unknown => "cannot be known to hold",
+        _ => "does not hold",
+    };
+    format!(
+        "the statement `{}`{over} {what}: {}; say something else, or declare what to say instead with \
+         `otherwise=\"…\"`",
+        rule.word(),
+        judgement.reason
+    )
+}
+
+/// What a statement found, as `s` in `{% call(s) every(…) %}`.
+#[derive(Debug)]
+struct Found {
+    world: Arc<World>,
+    id: usize,
+    judgement: Judgement,
+}
+
+impl Found {
+    fn show(&self, name: &str, format: &str) -> Result<Value, Error> {
+        let Some((_, value, unit)) = self.judgement.values.iter().find(|(n, _, _)| *n == name) else {
+            let known: Vec<_> = self.judgement.values.iter().map(|(n, _, _)| *n).collect();
+            return Err(wrong(&format!("the statement has no value `{name}`; it has: {}", known.join(", "))));
+        };
+        let text = format_value(value, unit.as_deref(), format, "n/a").map_err(|e| wrong(&e))?;
+        let view = self.judgement.view.as_ref();
+        Ok(Value::from_object(Shown(self.world.trace.mark(Entry {
+            stage: view.map(|v| v.stage.clone()).unwrap_or_default(),
+            output: view.map(|v| v.output.clone()).unwrap_or_default(),
+            row_key: view.map(|v| v.condition.clone()).unwrap_or_default(),
+            unit: unit.clone(),
+            format: format.to_owned(),
+            ..Entry::new(Source::Statement, format!("{}.{name}", self.id), value.clone(), text)
+        }))))
+    }
+
+    fn rows(&self, positions: impl Iterator<Item = usize>) -> Option<Value> {
+        let view = Arc::new(self.judgement.view.clone()?);
+        Some(positions.map(|i| plain_row(&self.world, &view, i)).collect())
+    }
+}
+
+impl Object for Found {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let name = key.as_str()?;
+        match name {
+            "holds" => return Some(Value::from(self.judgement.truth == Truth::Yes)),
+            "rows" => return self.rows(0..self.judgement.n()?),
+            "against" => return self.rows(self.judgement.against.iter().copied()),
+            _ => {}
+        }
+        if let Some((_, row)) = self.judgement.named.iter().find(|(n, _)| *n == name) {
+            let view = Arc::new(self.judgement.view.clone()?);
+            return Some(plain_row(&self.world, &view, *row));
+        }
+        self.show(name, "").ok()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let values = self.judgement.values.iter().map(|(n, _, _)| *n);
+        Enumerator::Values(
+            values.chain(self.judgement.named.iter().map(|(n, _)| *n)).map(Value::from).collect(),
+        )
+    }
+
+    fn call_method(
+        self: &Arc<Self>,
+        _state: &mut State<'_, '_>,
+        method: &str,
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        if method != "show" {
+            return Err(wrong(&format!("a statement has no method `{method}`; it has `show`")));
+        }
+        let (name, format): (&str, Option<&str>) = from_args(args)?;
+        self.show(name, format.unwrap_or(""))
+    }
+}
+
+/// `{% call premise("reason") %}…{% endcall %}`: true by construction, not by measurement.
+#[derive(Debug)]
+struct Premise {
+    world: Arc<World>,
+}
+
+impl Object for Premise {
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        let (reason, options): (String, Kwargs) = from_args(args)?;
+        let caller: Option<Value> = options.get("caller")?;
+        options.assert_all_used()?;
+        let caller = caller.ok_or_else(|| {
+            wrong("`premise` wraps text: write `{% call premise(\"reason\") %}text{% endcall %}`")
+        })?;
+        if reason.trim().is_empty() {
+            return Err(wrong("a premise needs the reason why it holds without data"));
+        }
+        let text = said(&caller, state, &Value::from(()))?;
+        let id = self.world.record(Recorded {
+            claim: None,
+            rule: None,
+            outcome: Outcome::Premise,
+            judgement: None,
+            reason,
+        });
+        Ok(Value::from_object(Shown(self.world.trace.enclose(id, &text))))
+    }
+}
+
+/// Returns the statements as a table, one row each, in the order they were judged.
+///
+/// # Errors
+/// Never for what was recorded; the table type's own rules are passed on.
+pub(crate) fn statements_table(
+    recorded: &[Recorded],
+    enclosed: &[Enclosed],
+    markdown: &str,
+    templates: &[String],
+) -> Result<Table, TableError> {
+    let at = |id: usize| enclosed.iter().find(|e| e.statement == id);
+    let ids = || 0..recorded.len();
+    let int = |pick: &dyn Fn(usize) -> Option<usize>| {
+        ids().map(|id| pick(id).and_then(|v| i64::try_from(v).ok())).collect::<Vec<_>>()
+    };
+    let text = |pick: &dyn Fn(usize) -> Option<String>| ids().map(pick).collect::<Vec<_>>();
+    let judgement = |id: usize| recorded[id].judgement.as_ref();
+    let view = |id: usize| judgement(id)?.view.as_ref();
+    Table::with_metadata(
+        vec![
+            Column::int("statement", int(&Some)).describe("the statement's number, from 0"),
+            Column::text("claim", text(&|id| recorded[id].claim.clone()))
+                .describe("the claim whose rule it is; null for statements of the template"),
+            Column::int("line", int(&|id| Some(at(id)?.start.0))).describe("line of the report, from 1"),
+            Column::int("column_start", int(&|id| Some(at(id)?.start.1))),
+            Column::int("line_end", int(&|id| Some(at(id)?.end.0))),
+            Column::int("column_end", int(&|id| Some(at(id)?.end.1))).describe("one past the last character"),
+            Column::text(
+                "template",
+                text(&|id| {
+                    let origin = at(id)?.origin?;
+                    let name = templates.get(origin.template)?;
+                    Some(format!("{name}:{}:{}", origin.line, origin.column))
+                }),
+            )
+            .describe("where it stands in the template"),
+            Column::text("text", text(&|id| Some(markdown.get(at(id)?.bytes.clone())?.to_owned())))
+                .describe("the words as rendered"),
+            Column::text(
+                "rule",
+                text(&|id| {
+                    recorded[id]
+                        .rule
+                        .as_ref()
+                        .map(|r| serde_json::to_string(r).expect("a rule is plain data"))
+                }),
+            )
+            .describe("what is said of the rows, as JSON; null for a premise"),
+            Column::text("stage", text(&|id| Some(view(id)?.stage.clone()).filter(|s| !s.is_empty()))),
+            Column::text("output", text(&|id| Some(view(id)?.output.clone()))),
+            Column::text("condition", text(&|id| Some(view(id)?.condition.clone()))),
+            Column::text("outcome", text(&|id| Some(recorded[id].outcome.word().to_owned())))
+                .describe("holds, alternative, premise, licensed, refused or undecided"),
+            Column::text("truth", text(&|id| judgement(id).map(|j| j.truth.word().to_owned())))
+                .describe("yes, no or unknown"),
+            Column::int("n", int(&|id| judgement(id)?.n())).describe("rows looked at"),
+            Column::int("count", int(&|id| judgement(id)?.count)).describe("rows that meet the predicate"),
+            Column::text("values", text(&|id| Some(values(judgement(id)?))))
+                .describe("values of the evaluation, as JSON"),
+            Column::text("against", text(&|id| Some(rows(judgement(id)?))))
+                .describe("the rows that stand against it, as JSON: digest of the table and row, from 0"),
+            Column::text("reason", text(&|id| Some(recorded[id].reason.clone()))),
+        ],
+        &[("key", "statement")],
+    )
+}
+
+/// Returns the values of an evaluation as JSON.
+pub(crate) fn values(judgement: &Judgement) -> String {
+    let pairs = judgement.values.iter().map(|(name, value, _)| ((*name).to_owned(), json(value)));
+    Json::Object(pairs.collect()).to_string()
+}
+
+fn json(value: &Scalar) -> Json {
+    match value {
+        Scalar::Null => Json::Null,
+        Scalar::Bool(v) => Json::from(*v),
+        Scalar::Int(v) => Json::from(*v),
+        Scalar::Float(v) => Json::from(*v),
+        Scalar::Text(v) => Json::from(v.as_str()),
+    }
+}
+
+/// Returns the rows against a statement as JSON: `[["b3:…", 3], …]`.
+pub(crate) fn rows(judgement: &Judgement) -> String {
+    let Some(view) = &judgement.view else { return "[]".to_owned() };
+    let rows = judgement.against.iter().map(|position| {
+        let (part, row) = view.rows[*position];
+        serde_json::json!([view.parts[part].digest.to_string(), row])
+    });
+    Json::Array(rows.collect()).to_string()
+}

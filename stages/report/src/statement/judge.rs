@@ -1,0 +1,468 @@
+//! Whether a rule holds, and which rows refute it.
+//!
+//! Nothing is true of no rows: a rule over an empty selection is *unknown*, like one that
+//! depends on a null. A statement renders only on `Yes`; a claim is undecided on `Unknown`.
+
+use artifacts::Scalar;
+use pipeline::stage::Json;
+
+use super::predicate::{Predicate, Truth};
+use super::rule::{
+    Between, Consistent, Counted, Extremum, Only, OnlyThese, Rule, Side, Tested, That, Within,
+};
+use super::steps;
+use crate::data::{Miss, View, Where, same};
+use crate::language::declared;
+
+/// How a rule looks at tables.
+pub(crate) type Look<'a> = &'a dyn Fn(&str, &Where) -> Result<View, Miss>;
+
+/// What a rule's evaluation found.
+#[derive(Clone, Debug)]
+pub(crate) struct Judgement {
+    /// Whether it holds.
+    pub(crate) truth: Truth,
+    /// The rows looked at; `None` for rules made of rules.
+    pub(crate) view: Option<View>,
+    /// How many of them meet the predicate.
+    pub(crate) count: Option<usize>,
+    /// The rows that stand against it, by position in the view.
+    pub(crate) against: Vec<usize>,
+    /// Rows with a name: `row`, `lowest`, `highest`, `from`, `to`.
+    pub(crate) named: Vec<(&'static str, usize)>,
+    /// Values of the evaluation that no row has: name, value, unit.
+    pub(crate) values: Vec<(&'static str, Scalar, Option<String>)>,
+    /// Why it does not hold, or what it was found to be.
+    pub(crate) reason: String,
+}
+
+impl Judgement {
+    pub(super) fn new(view: &View, truth: Truth, against: Vec<usize>, reason: String) -> Self {
+        let n = Scalar::Int(i64::try_from(view.rows.len()).unwrap_or(i64::MAX));
+        Self {
+            truth,
+            view: Some(view.clone()),
+            count: None,
+            against,
+            named: Vec::new(),
+            values: vec![("n", n, None)],
+            reason,
+        }
+    }
+
+    fn counted(mut self, count: usize) -> Self {
+        self.count = Some(count);
+        self.values.push(("count", Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)), None));
+        self
+    }
+
+    /// Returns the number of rows looked at.
+    pub(crate) fn n(&self) -> Option<usize> {
+        self.view.as_ref().map(|v| v.rows.len())
+    }
+}
+
+/// Judges a rule.
+///
+/// # Errors
+/// If a table or column is not there, values of different types are compared, or the rule
+/// itself is wrong.
+pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
+    rule.check()?;
+    if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
+        return combined(rules, matches!(rule, Rule::AllOf(_)), look);
+    }
+    let (table, _) = rule.place().expect("rules made of rules are handled above");
+    let view = look(table, &rule.condition())?;
+    if view.rows.is_empty() {
+        let reason =
+            format!("no row of `{table}` matches {{{}}}, and nothing is true of no rows", view.condition);
+        return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
+    }
+    match rule {
+        Rule::Every(r) => every(r, &view),
+        Rule::NoRow(r) => no_row(r, &view),
+        Rule::Holds(r) => match view.rows.len() {
+            1 => every(r, &view),
+            n => Err(format!("`holds` is said of one row, and {n} match {{{}}}", view.condition).into()),
+        },
+        Rule::AtLeast(r) => {
+            counted(r, &view, |sure, _, wanted| sure >= wanted, |_, may, wanted| may < wanted)
+        }
+        Rule::AtMost(r) => counted(r, &view, |_, may, wanted| may <= wanted, |sure, _, wanted| sure > wanted),
+        Rule::Exactly(r) => counted(
+            r,
+            &view,
+            |sure, may, wanted| sure == wanted && may == wanted,
+            |sure, may, wanted| sure > wanted || may < wanted,
+        ),
+        Rule::OnlyThese(r) => only_these(r, &view),
+        Rule::Largest(r) => extremum(r, &view, "largest", 1.0),
+        Rule::Smallest(r) => extremum(r, &view, "smallest", -1.0),
+        Rule::Between(r) => between(r, &view),
+        Rule::Within(r) => within(r, &view),
+        Rule::Monotone(r) => steps::monotone(r, &view),
+        Rule::Steepest(r) => steps::steepest(r, &view),
+        Rule::Significantly(r) => tested(r, &view, true),
+        Rule::NoEvidence(r) => tested(r, &view, false),
+        Rule::Consistent(r) => consistent(r, &view),
+        Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules are handled above"),
+    }
+}
+
+fn combined(rules: &[Rule], all: bool, look: Look<'_>) -> Result<Judgement, Miss> {
+    let (mut truth, mut reasons) = (Truth::of(all), Vec::new());
+    for rule in rules {
+        let part = judge(rule, look)?;
+        truth = if all { truth.and(part.truth) } else { truth.or(part.truth) };
+        reasons.push(part.reason);
+    }
+    Ok(Judgement {
+        truth,
+        view: None,
+        count: None,
+        against: Vec::new(),
+        named: Vec::new(),
+        values: Vec::new(),
+        reason: reasons.join("; "),
+    })
+}
+
+/// The truth of a predicate for each row.
+fn truths(that: &str, view: &View) -> Result<(Predicate, Vec<Truth>), Miss> {
+    let predicate = Predicate::parse(that)?;
+    for column in predicate.columns() {
+        view.require(column)?;
+    }
+    let truths = (0..view.rows.len()).map(|row| predicate.holds(&|column: &str| view.get(row, column)));
+    let truths = truths.collect::<Result<_, Miss>>()?;
+    Ok((predicate, truths))
+}
+
+fn positions(truths: &[Truth], keep: impl Fn(Truth) -> bool) -> Vec<usize> {
+    truths.iter().enumerate().filter(|(_, t)| keep(**t)).map(|(i, _)| i).collect()
+}
+
+/// Writes rows with the values of some columns: `workload=a: x = 3, y = null`.
+pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let mut parts: Vec<String> = rows
+        .iter()
+        .take(SHOWN)
+        .map(|row| {
+            let values = columns.iter().map(|c| match view.get(*row, c) {
+                Ok(Scalar::Null) | Err(_) => format!("{c} = null"),
+                Ok(value) => format!("{c} = {value}"),
+            });
+            format!("{}: {}", view.row_name(*row), values.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    if rows.len() > SHOWN {
+        parts.push(format!("and {} more", rows.len() - SHOWN));
+    }
+    parts.join("; ")
+}
+
+fn every(r: &That, view: &View) -> Result<Judgement, Miss> {
+    let (predicate, truths) = truths(&r.that, view)?;
+    let truth = truths.iter().fold(Truth::Yes, |all, t| all.and(*t));
+    let against = positions(&truths, |t| t != Truth::Yes);
+    let count = truths.len() - against.len();
+    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    if !against.is_empty() {
+        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+    }
+    let mut found = Judgement::new(view, truth, against, reason).counted(count);
+    if view.rows.len() == 1 {
+        found.named.push(("row", 0));
+    }
+    Ok(found)
+}
+
+fn no_row(r: &That, view: &View) -> Result<Judgement, Miss> {
+    let (predicate, truths) = truths(&r.that, view)?;
+    let any = truths.iter().fold(Truth::No, |any, t| any.or(*t));
+    let truth = match any {
+        Truth::Yes => Truth::No,
+        Truth::No => Truth::Yes,
+        Truth::Unknown => Truth::Unknown,
+    };
+    let against = positions(&truths, |t| t != Truth::No);
+    let count = positions(&truths, |t| t == Truth::Yes).len();
+    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    if !against.is_empty() {
+        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+    }
+    Ok(Judgement::new(view, truth, against, reason).counted(count))
+}
+
+/// `yes` and `no` decide from the rows that surely meet the predicate and those that may.
+fn counted(
+    r: &Counted,
+    view: &View,
+    yes: impl Fn(usize, usize, usize) -> bool,
+    no: impl Fn(usize, usize, usize) -> bool,
+) -> Result<Judgement, Miss> {
+    let (predicate, truths) = truths(&r.that, view)?;
+    let sure = positions(&truths, |t| t == Truth::Yes);
+    let unknown = positions(&truths, |t| t == Truth::Unknown);
+    let wanted = usize::try_from(r.count).unwrap_or(usize::MAX);
+    let (least, most) = (sure.len(), sure.len() + unknown.len());
+    let truth = if yes(least, most, wanted) {
+        Truth::Yes
+    } else if no(least, most, wanted) {
+        Truth::No
+    } else {
+        Truth::Unknown
+    };
+    let mut reason = format!("{least} of {} rows meet `{}`", truths.len(), r.that);
+    if !unknown.is_empty() {
+        reason = format!("{reason}; unknown: {}", rows_text(view, &unknown, &predicate.columns()));
+    }
+    let against = match truth {
+        Truth::Yes => Vec::new(),
+        _ if least > wanted => sure,
+        _ => positions(&truths, |t| t != Truth::Yes),
+    };
+    if truth != Truth::Yes && unknown.is_empty() {
+        reason = format!("{reason}; see {}", rows_text(view, &against, &predicate.columns()));
+    }
+    let mut found = Judgement::new(view, truth, against, reason).counted(least);
+    found.values.push(("k", Scalar::Int(i64::try_from(r.count).unwrap_or(i64::MAX)), None));
+    Ok(found)
+}
+
+/// Whether a row has the values of a condition.
+pub(super) fn is_one(view: &View, row: usize, only: &Only) -> Result<bool, Miss> {
+    for (column, values) in declared(only) {
+        let actual = view.get(row, &column)?;
+        if !values.iter().any(|v| same(v, &actual)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
+    let (predicate, truths) = truths(&r.that, view)?;
+    let are = (0..view.rows.len()).map(|row| is_one(view, row, &r.are)).collect::<Result<Vec<_>, _>>()?;
+    let pairs = || truths.iter().zip(&are).enumerate();
+    let wrong: Vec<usize> = pairs()
+        .filter(|(_, (t, is))| matches!((t, is), (Truth::Yes, false) | (Truth::No, true)))
+        .map(|(i, _)| i)
+        .collect();
+    let unknown = positions(&truths, |t| t == Truth::Unknown);
+    let count = positions(&truths, |t| t == Truth::Yes).len();
+    let truth = if !wrong.is_empty() || !are.contains(&true) {
+        Truth::No
+    } else if unknown.is_empty() {
+        Truth::Yes
+    } else {
+        Truth::Unknown
+    };
+    let against: Vec<usize> = if wrong.is_empty() { unknown } else { wrong };
+    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    if !are.contains(&true) {
+        reason.push_str("; no row is the one named under `are`");
+    }
+    if !against.is_empty() {
+        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+    }
+    let mut found = Judgement::new(view, truth, against, reason).counted(count);
+    if let (1, Some(row)) = (count, truths.iter().position(|t| *t == Truth::Yes)) {
+        found.named.push(("row", row));
+    }
+    Ok(found)
+}
+
+/// The values of a numeric column; the rows whose value is null.
+pub(super) fn numbers(view: &View, column: &str) -> Result<(Vec<Option<f64>>, Vec<usize>), Miss> {
+    view.require(column)?;
+    let mut values = Vec::with_capacity(view.rows.len());
+    for row in 0..view.rows.len() {
+        let value = view.get(row, column)?;
+        match value.as_f64() {
+            None if value != Scalar::Null => {
+                return Err(format!("column `{column}` holds no numbers: `{value}`").into());
+            }
+            number => values.push(number.filter(|v| !v.is_nan())),
+        }
+    }
+    let null = values.iter().enumerate().filter(|(_, v)| v.is_none()).map(|(i, _)| i).collect();
+    Ok((values, null))
+}
+
+/// What a null in a column means: unknown.
+pub(super) fn unknown(view: &View, column: &str, null: Vec<usize>) -> Judgement {
+    let reason = format!("`{column}` is null in {}", rows_text(view, &null, &[column]));
+    Judgement::new(view, Truth::Unknown, null, reason)
+}
+
+fn extremum(r: &Extremum, view: &View, what: &str, sign: f64) -> Result<Judgement, Miss> {
+    let (values, null) = numbers(view, &r.column)?;
+    if !null.is_empty() {
+        return Ok(unknown(view, &r.column, null));
+    }
+    if values.len() == 1 {
+        let reason =
+            format!("a single row is compared with nothing: {}", rows_text(view, &[0], &[&r.column]));
+        return Ok(Judgement::new(view, Truth::Unknown, vec![0], reason));
+    }
+    let best = values.iter().flatten().fold(f64::NEG_INFINITY, |best, v| best.max(sign * v));
+    let best: Vec<usize> = values
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| v.is_some_and(|v| sign * v == best))
+        .map(|(i, _)| i)
+        .collect();
+    let text = rows_text(view, &best, &[&r.column]);
+    if best.len() > 1 {
+        let reason = format!("{} rows share the {what} value: {text}", best.len());
+        return Ok(Judgement::new(view, Truth::No, best, reason));
+    }
+    let is = is_one(view, best[0], &r.are)?;
+    let reason = format!("the {what} is {text}");
+    let against = if is { Vec::new() } else { best.clone() };
+    let mut found = Judgement::new(view, Truth::of(is), against, reason);
+    found.named.push(("row", best[0]));
+    Ok(found)
+}
+
+fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
+    let (values, null) = numbers(view, &r.column)?;
+    let outside = |v: f64| r.low.is_some_and(|low| v < low) || r.high.is_some_and(|high| v > high);
+    let against: Vec<usize> =
+        values.iter().enumerate().filter(|(_, v)| v.is_some_and(outside)).map(|(i, _)| i).collect();
+    if against.is_empty() && !null.is_empty() {
+        return Ok(unknown(view, &r.column, null));
+    }
+    let known = || values.iter().enumerate().filter_map(|(i, v)| Some((i, (*v)?)));
+    let lowest = known().reduce(|a, b| if b.1 < a.1 { b } else { a });
+    let highest = known().reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let reason = match against.is_empty() {
+        true => format!("`{}` lies where it should in all {} rows", r.column, values.len()),
+        false => format!("outside: {}", rows_text(view, &against, &[&r.column])),
+    };
+    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    found.named.extend(lowest.map(|(row, _)| ("lowest", row)));
+    found.named.extend(highest.map(|(row, _)| ("highest", row)));
+    let unit = view.unit(&r.column);
+    for (name, bound) in [("low", r.low), ("high", r.high)] {
+        found.values.extend(bound.map(|b| (name, Scalar::Float(b), unit.clone())));
+    }
+    Ok(found)
+}
+
+fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
+    let (values, mut null) = numbers(view, &r.column)?;
+    let references = match &r.of {
+        Json::String(column) => {
+            let (references, missing) = numbers(view, column)?;
+            null.extend(missing);
+            references
+        }
+        other => vec![other.as_f64(); values.len()],
+    };
+    let far = |value: f64, reference: f64| {
+        let allowed = r.by.unwrap_or_else(|| r.ratio.unwrap_or(0.0) * reference.abs());
+        (value - reference).abs() > allowed
+    };
+    let pairs = values.iter().zip(&references).enumerate();
+    let against: Vec<usize> =
+        pairs.filter(|(_, (v, of))| v.zip(**of).is_some_and(|(v, of)| far(v, of))).map(|(i, _)| i).collect();
+    if against.is_empty() && !null.is_empty() {
+        null.sort_unstable();
+        null.dedup();
+        return Ok(unknown(view, &r.column, null));
+    }
+    let mut columns = vec![r.column.as_str()];
+    columns.extend(r.of.as_str());
+    let reason = match against.is_empty() {
+        true => format!("all {} rows are as close as said", values.len()),
+        false => format!("further away: {}", rows_text(view, &against, &columns)),
+    };
+    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    found.values.extend(r.by.map(|by| ("by", Scalar::Float(by), view.unit(&r.column))));
+    found.values.extend(r.ratio.map(|by| ("ratio", Scalar::Float(by), Some("1".to_owned()))));
+    found.values.extend(r.of.as_f64().map(|of| ("of", Scalar::Float(of), view.unit(&r.column))));
+    Ok(found)
+}
+
+fn tested(r: &Tested, view: &View, significant: bool) -> Result<Judgement, Miss> {
+    let (p, mut null) = numbers(view, &r.p)?;
+    let (low, missing_low) = numbers(view, &r.interval[0])?;
+    let (high, missing_high) = numbers(view, &r.interval[1])?;
+    null.extend(missing_low.into_iter().chain(missing_high));
+    null.sort_unstable();
+    null.dedup();
+    let mut against = Vec::new();
+    for row in 0..p.len() {
+        let (Some(p), Some(low), Some(high)) = (p[row], low[row], high[row]) else { continue };
+        let side = match r.side {
+            Side::Different => low > 0.0 || high < 0.0,
+            Side::Greater => low > 0.0,
+            Side::Less => high < 0.0,
+        };
+        let holds = match significant {
+            true => p < r.alpha && side,
+            false => p >= r.alpha && low <= 0.0 && high >= 0.0,
+        };
+        if !holds {
+            against.push(row);
+        }
+    }
+    let columns = [r.p.as_str(), r.interval[0].as_str(), r.interval[1].as_str()];
+    if against.is_empty() && !null.is_empty() {
+        return Ok(Judgement {
+            reason: format!("a test without a result: {}", rows_text(view, &null, &columns)),
+            ..Judgement::new(view, Truth::Unknown, null, String::new())
+        });
+    }
+    let n = p.len();
+    let reason = match (against.is_empty(), significant) {
+        (true, true) => format!("p < {} and the interval excludes zero in all {n} rows", r.alpha),
+        (true, false) => format!("p ≥ {} and the interval holds zero in all {n} rows", r.alpha),
+        (false, _) => format!("against it (alpha {}): {}", r.alpha, rows_text(view, &against, &columns)),
+    };
+    let count = n - against.len() - null.len();
+    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count);
+    found.values.push(("alpha", Scalar::Float(r.alpha), Some("1".to_owned())));
+    Ok(found)
+}
+
+fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
+    let (values, null) = numbers(view, &r.column)?;
+    for axis in &r.across {
+        view.require(axis)?;
+        let first = view.get(0, axis)?;
+        let mut others = (1..view.rows.len()).map(|row| view.get(row, axis));
+        if others.all(|v| v.is_ok_and(|v| same(&v, &first))) {
+            let reason =
+                format!("`{axis}` has a single level here, {first}: nothing is consistent across it");
+            return Ok(Judgement::new(view, Truth::Unknown, Vec::new(), reason));
+        }
+    }
+    let above: Vec<usize> = sided(&values, |v| v > r.reference);
+    let below: Vec<usize> = sided(&values, |v| v < r.reference);
+    let on: Vec<usize> = sided(&values, |v| v == r.reference);
+    let sides = [&above, &below, &on].into_iter().filter(|side| !side.is_empty()).count();
+    if sides > 1 || !on.is_empty() {
+        // The rows against it are those on the side of the fewer.
+        let mut against = if above.len() >= below.len() { below } else { above };
+        against.extend(on);
+        against.sort_unstable();
+        let reason =
+            format!("not all on one side of {}: {}", r.reference, rows_text(view, &against, &[&r.column]));
+        return Ok(Judgement::new(view, Truth::No, against, reason));
+    }
+    if !null.is_empty() {
+        return Ok(unknown(view, &r.column, null));
+    }
+    let side = if below.is_empty() { "above" } else { "below" };
+    let reason = format!("all {} rows lie {side} {}", values.len(), r.reference);
+    Ok(Judgement::new(view, Truth::Yes, Vec::new(), reason))
+}
+
+fn sided(values: &[Option<f64>], is: impl Fn(f64) -> bool) -> Vec<usize> {
+    values.iter().enumerate().filter(|(_, v)| v.is_some_and(&is)).map(|(i, _)| i).collect()
+}

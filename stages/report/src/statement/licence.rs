@@ -1,0 +1,219 @@
+//! The words that need a licence, and the rules that give it.
+//!
+//! `docs/number-check.md` has this table for people; a test compares the two.
+
+use std::ops::Range;
+
+const EVERY: &[&str] = &[
+    "every",
+    "no-row",
+    "exactly",
+    "consistent",
+    "between",
+    "within",
+    "monotone",
+    "significantly",
+    "no-evidence",
+];
+const MOST: &[&str] = &["largest", "steepest", "smallest"];
+
+/// Words and the rules that allow them, plurals and adverbs written out.
+pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
+    (&["every", "everywhere", "everything", "all", "always", "without exception", "invariably"], EVERY),
+    (&["both"], &["every", "no-row", "exactly", "consistent", "at-least"]),
+    (&["none", "never", "neither", "nowhere", "not one"], &["no-row"]),
+    (&["only", "solely", "exclusively", "the one", "uniquely"], &["only-these", "exactly", "at-most"]),
+    (&["most", "majority", "mostly"], &["at-least", "largest"]),
+    (&["at least"], &["at-least", "every", "between"]),
+    (&["at most", "no more than"], &["at-most", "every", "between"]),
+    (&["exactly"], &["exactly", "only-these", "holds"]),
+    (&["largest", "highest", "greatest", "biggest", "longest", "maximum"], &["largest", "between"]),
+    (&["smallest", "lowest", "shortest", "fewest", "minimum"], &["smallest", "between"]),
+    (&["best", "worst", "fastest", "slowest"], MOST),
+    (&["steepest", "sharpest"], &["steepest"]),
+    (&["between", "ranges from", "range from", "spans"], &["between"]),
+    (&["within", "near-identical"], &["within"]),
+    (&["identical", "identically", "indistinguishable", "the same as"], &["within", "every"]),
+    (&["monotone", "monotonic", "monotonically", "monotonously", "steadily"], &["monotone"]),
+    (&["consistent", "consistently", "uniform", "uniformly", "across the board"], &["consistent", "every"]),
+    (&["significant", "significantly", "insignificant"], &["significantly", "no-evidence"]),
+    (&["no evidence", "no difference", "no effect"], &["no-evidence"]),
+];
+
+/// Comparatives: any rule allows them, no rule is too little.
+pub(crate) const FREE: &[&str] = &[
+    "faster",
+    "slower",
+    "better",
+    "worse",
+    "higher",
+    "lower",
+    "superior",
+    "inferior",
+    "outperform",
+    "outperforms",
+    "outperformed",
+    "beats",
+];
+
+/// Words that are checked only before a traced number: elsewhere they are prepositions.
+const BEFORE_NUMBER: &[&str] = &[
+    "between",
+    "within",
+    "at least",
+    "at most",
+    "no more than",
+    "exactly",
+    "spans",
+    "ranges from",
+    "range from",
+];
+
+/// What says which way is good, and nothing of any row: "lower is better".
+const ORIENTATIONS: &[&str] = &[
+    "more is better",
+    "less is better",
+    "higher is better",
+    "lower is better",
+    "longer is better",
+    "shorter is better",
+    "faster is better",
+    "fewer is better",
+];
+
+/// Words that turn a licensed word into its denial, for declared alternatives.
+const DENIALS: &[&str] = &["not", "no", "nor", "neither", "without", "cannot", "never", "none", "fails"];
+
+/// Returns whether a rule allows a word.
+pub(crate) fn allows(rule: &str, word: &str) -> bool {
+    FREE.contains(&word) || WORDS.iter().any(|(words, rules)| words.contains(&word) && rules.contains(&rule))
+}
+
+/// Whether a word is checked only where a traced number follows.
+pub(crate) fn is_checked_before_number(word: &str) -> bool {
+    BEFORE_NUMBER.contains(&word)
+}
+
+/// Returns the words of a text that need a licence, in order: the longest at each place.
+pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
+    let runs = runs(text);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < runs.len() {
+        let orientation = ORIENTATIONS.iter().find_map(|text_| phrase(text, &runs[at..], text_));
+        if let Some((count, _)) = orientation {
+            at += count;
+            continue;
+        }
+        // A word with a hyphen behind it is part of a name: `all-reduce`, `best-effort`.
+        let longest = known()
+            .filter_map(|word| Some((phrase(text, &runs[at..], word)?, word)))
+            .max_by_key(|((count, _), word)| (*count, word.len()));
+        match longest {
+            Some(((count, range), word)) if !hyphenated(text, &range) => {
+                found.push((range, word));
+                at += count;
+            }
+            _ => at += 1,
+        }
+    }
+    found
+}
+
+/// Whether a text denies something before a byte: declared alternatives may only deny.
+pub(crate) fn denies(text: &str) -> bool {
+    runs(text).into_iter().any(|r| DENIALS.contains(&text[r].to_lowercase().as_str()))
+}
+
+fn known() -> impl Iterator<Item = &'static str> {
+    WORDS.iter().flat_map(|(words, _)| words.iter().copied()).chain(FREE.iter().copied())
+}
+
+/// The words of a phrase, if they stand at the beginning of the runs: how many, and where.
+fn phrase(text: &str, runs: &[Range<usize>], phrase: &str) -> Option<(usize, Range<usize>)> {
+    let mut count = 0;
+    for part in phrase.split(' ') {
+        let run = runs.get(count)?;
+        if !text[run.clone()].eq_ignore_ascii_case(part) {
+            return None;
+        }
+        if count > 0 && !text[runs[count - 1].end..run.start].chars().all(|c| c.is_whitespace() || c == '*') {
+            return None;
+        }
+        count += 1;
+    }
+    Some((count, runs[0].start..runs[count - 1].end))
+}
+
+fn hyphenated(text: &str, range: &Range<usize>) -> bool {
+    let mut after = text[range.end..].chars();
+    matches!(after.next(), Some('-' | '\u{2011}' | '_')) && after.next().is_some_and(char::is_alphabetic)
+        || text[..range.start].ends_with('_')
+}
+
+/// Runs of letters; `near-identical` is one run.
+fn runs(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut start = None;
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (c.is_alphabetic(), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                found.push(from..at);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    let mut at = 1;
+    while at < found.len() {
+        let joined = found[at - 1].start..found[at].end;
+        if text[joined.clone()].eq_ignore_ascii_case("near-identical") {
+            found.splice(at - 1..=at, [joined]);
+        }
+        at += 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<&'static str> {
+        checked(text).into_iter().map(|(_, word)| word).collect()
+    }
+
+    #[test]
+    fn words_and_phrases_are_found_in_any_case() {
+        assert_eq!(
+            words("Every cell, without exception, is *faster*."),
+            ["every", "without exception", "faster"]
+        );
+        assert_eq!(words("NO\n  EVIDENCE of it; near-identical"), ["no evidence", "near-identical"]);
+        assert_eq!(words("the only one"), ["only"]);
+    }
+
+    #[test]
+    fn names_and_other_words_are_not() {
+        for text in [
+            "all-reduce",
+            "Lower is better.",
+            "best-effort",
+            "allow",
+            "evermore",
+            "almost",
+            "time_between_tokens",
+        ] {
+            assert_eq!(words(text), Vec::<&str>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_documentation_lists_each_word() {
+        let page = include_str!("../../../../docs/number-check.md");
+        for word in known() {
+            assert!(page.contains(&format!("*{word}*")), "docs/number-check.md does not list *{word}*");
+        }
+    }
+}

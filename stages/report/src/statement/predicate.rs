@@ -1,0 +1,413 @@
+//! Predicates: what a statement says of one row, `breakdown_n >= 8 and verdict = 'directional'`.
+//!
+//! A predicate is typed: a number is compared with a number and a text with a text, so that
+//! no engine's order of types answers for the data. Null makes it *unknown* (the logic of
+//! SQL), and a statement never takes unknown for true.
+//!
+//! ```text
+//! either  := both { "or" both }
+//! both    := not { "and" not }
+//! not     := "not" not | test
+//! test    := "(" either ")" | value [ compared ]
+//! compared := ("<" | "<=" | ">" | ">=" | "=" | "==" | "!=") value
+//!           | "is" ["not"] "null" | ["not"] "in" "[" value { "," value } "]"
+//!           | ["not"] "between" value "and" value
+//! value   := column | number | 'text' | "true" | "false"
+//! ```
+
+use std::cmp::Ordering;
+
+use artifacts::Scalar;
+
+use super::token::{Token, tokens};
+
+/// Whether something holds, as far as the values say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Truth {
+    /// It holds.
+    Yes,
+    /// It does not hold.
+    No,
+    /// A value it depends on is null.
+    Unknown,
+}
+
+impl Truth {
+    pub(crate) fn of(holds: bool) -> Self {
+        if holds { Self::Yes } else { Self::No }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    fn not(self) -> Self {
+        match self {
+            Self::Yes => Self::No,
+            Self::No => Self::Yes,
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Yes, Self::Yes) => Self::Yes,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        self.not().and(other.not()).not()
+    }
+}
+
+/// A parsed predicate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Predicate {
+    Either(Box<Self>, Box<Self>),
+    Both(Box<Self>, Box<Self>),
+    Not(Box<Self>),
+    IsNull(Operand),
+    Compare(Operand, Comparison, Operand),
+    In(Operand, Vec<Operand>),
+    Plain(Operand),
+}
+
+/// A column or a constant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Operand {
+    Column(String),
+    Constant(Scalar),
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    Different,
+}
+
+impl Predicate {
+    /// Reads a predicate.
+    ///
+    /// # Errors
+    /// What is wrong, with the character (from 1) where it is.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut parser = Parser { tokens: tokens(text)?, at: 0, text };
+        let parsed = parser.either()?;
+        match parser.tokens.get(parser.at) {
+            None => Ok(parsed),
+            Some((_, token)) => Err(parser.wrong(&format!("nothing can follow here, found {token}"))),
+        }
+    }
+
+    /// Returns the columns it reads, each once.
+    pub(crate) fn columns(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.visit(&mut |operand| {
+            if let Operand::Column(name) = operand
+                && !found.contains(&name.as_str())
+            {
+                found.push(name.as_str());
+            }
+        });
+        found
+    }
+
+    fn visit<'a>(&'a self, each: &mut impl FnMut(&'a Operand)) {
+        match self {
+            Self::Either(a, b) | Self::Both(a, b) => {
+                a.visit(each);
+                b.visit(each);
+            }
+            Self::Not(inner) => inner.visit(each),
+            Self::IsNull(operand) | Self::Plain(operand) => each(operand),
+            Self::Compare(a, _, b) => {
+                each(a);
+                each(b);
+            }
+            Self::In(operand, options) => {
+                each(operand);
+                options.iter().for_each(each);
+            }
+        }
+    }
+
+    /// Returns whether it holds for a row, whose values `value` gives.
+    ///
+    /// # Errors
+    /// If values of different types are compared, or `value` fails.
+    pub(crate) fn holds<E: From<String>>(
+        &self,
+        value: &dyn Fn(&str) -> Result<Scalar, E>,
+    ) -> Result<Truth, E> {
+        let read = |operand: &Operand| match operand {
+            Operand::Column(name) => value(name),
+            Operand::Constant(scalar) => Ok(scalar.clone()),
+        };
+        Ok(match self {
+            Self::Either(a, b) => a.holds(value)?.or(b.holds(value)?),
+            Self::Both(a, b) => a.holds(value)?.and(b.holds(value)?),
+            Self::Not(inner) => inner.holds(value)?.not(),
+            Self::IsNull(operand) => Truth::of(read(operand)? == Scalar::Null),
+            Self::Plain(operand) => match read(operand)? {
+                Scalar::Bool(holds) => Truth::of(holds),
+                Scalar::Null => Truth::Unknown,
+                other => {
+                    return Err(format!("`{other}` is no truth value: compare it with something").into());
+                }
+            },
+            Self::Compare(a, how, b) => how.apply(&read(a)?, &read(b)?)?,
+            Self::In(operand, options) => {
+                let left = read(operand)?;
+                let mut truth = Truth::No;
+                for option in options {
+                    truth = truth.or(Comparison::Equal.apply(&left, &read(option)?)?);
+                }
+                truth
+            }
+        })
+    }
+}
+
+impl Comparison {
+    fn apply(self, a: &Scalar, b: &Scalar) -> Result<Truth, String> {
+        let order = match (a, b) {
+            (Scalar::Null, _) | (_, Scalar::Null) => return Ok(Truth::Unknown),
+            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+            (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(b),
+            _ => match (a.as_f64(), b.as_f64()) {
+                (Some(a), Some(b)) => match a.partial_cmp(&b) {
+                    Some(order) => order,
+                    None => return Ok(Truth::Unknown),
+                },
+                _ => return Err(format!("`{a}` and `{b}` are of different types and cannot be compared")),
+            },
+        };
+        Ok(Truth::of(match self {
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
+            Self::Equal => order == Ordering::Equal,
+            Self::Different => order != Ordering::Equal,
+        }))
+    }
+}
+
+struct Parser<'a> {
+    tokens: Vec<(usize, Token)>,
+    at: usize,
+    text: &'a str,
+}
+
+impl Parser<'_> {
+    fn wrong(&self, what: &str) -> String {
+        let at = self.tokens.get(self.at).map_or(self.text.chars().count(), |(at, _)| *at);
+        format!("predicate `{}`, character {}: {what}", self.text, at + 1)
+    }
+
+    fn eat(&mut self, wanted: &Token) -> bool {
+        let found = self.tokens.get(self.at).is_some_and(|(_, t)| t == wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn word(&mut self, wanted: &str) -> bool {
+        self.eat(&Token::Word(wanted.to_owned()))
+    }
+
+    fn either(&mut self) -> Result<Predicate, String> {
+        let mut left = self.both()?;
+        while self.word("or") {
+            left = Predicate::Either(Box::new(left), Box::new(self.both()?));
+        }
+        Ok(left)
+    }
+
+    fn both(&mut self) -> Result<Predicate, String> {
+        let mut left = self.not()?;
+        while self.word("and") {
+            left = Predicate::Both(Box::new(left), Box::new(self.not()?));
+        }
+        Ok(left)
+    }
+
+    fn not(&mut self) -> Result<Predicate, String> {
+        if self.word("not") {
+            return Ok(Predicate::Not(Box::new(self.not()?)));
+        }
+        self.test()
+    }
+
+    fn test(&mut self) -> Result<Predicate, String> {
+        if self.eat(&Token::Sign("(")) {
+            let inner = self.either()?;
+            if !self.eat(&Token::Sign(")")) {
+                return Err(self.wrong("a `)` is missing"));
+            }
+            return Ok(inner);
+        }
+        let left = self.value()?;
+        let comparison = match self.tokens.get(self.at) {
+            Some((_, Token::Compare(comparison))) => Some(*comparison),
+            _ => None,
+        };
+        if let Some(comparison) = comparison {
+            self.at += 1;
+            return Ok(Predicate::Compare(left, comparison, self.value()?));
+        }
+        if self.word("is") {
+            let negated = self.word("not");
+            if !self.word("null") {
+                return Err(self.wrong("after `is` comes `null` or `not null`"));
+            }
+            return Ok(negate(Predicate::IsNull(left), negated));
+        }
+        let negated = self.word("not");
+        if self.word("in") {
+            return Ok(negate(Predicate::In(left, self.list()?), negated));
+        }
+        if self.word("between") {
+            let low = self.value()?;
+            if !self.word("and") {
+                return Err(self.wrong("`between` is written `between LOW and HIGH`"));
+            }
+            let high = self.value()?;
+            let from = Predicate::Compare(left.clone(), Comparison::GreaterOrEqual, low);
+            let to = Predicate::Compare(left, Comparison::LessOrEqual, high);
+            return Ok(negate(Predicate::Both(Box::new(from), Box::new(to)), negated));
+        }
+        if negated {
+            return Err(self.wrong("after a value, `not` comes before `in` or `between`"));
+        }
+        Ok(Predicate::Plain(left))
+    }
+
+    fn list(&mut self) -> Result<Vec<Operand>, String> {
+        let mut options = Vec::new();
+        if !self.eat(&Token::Sign("[")) {
+            return Err(self.wrong("`in` is followed by a list, `in ['a', 'b']`"));
+        }
+        loop {
+            options.push(self.value()?);
+            if self.eat(&Token::Sign("]")) {
+                return Ok(options);
+            }
+            if !self.eat(&Token::Sign(",")) {
+                return Err(self.wrong("a `]` is missing"));
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<Operand, String> {
+        let operand = match self.tokens.get(self.at).map(|(_, token)| token) {
+            Some(Token::Constant(scalar)) => Operand::Constant(scalar.clone()),
+            Some(Token::Word(word)) => match word.as_str() {
+                "true" => Operand::Constant(Scalar::Bool(true)),
+                "false" => Operand::Constant(Scalar::Bool(false)),
+                "and" | "or" | "not" | "is" | "in" | "between" | "null" => {
+                    return Err(self.wrong(&format!(
+                        "a column, a number or a 'text' is expected, found `{word}`; null is asked for with `is null`"
+                    )));
+                }
+                name => Operand::Column(name.to_owned()),
+            },
+            Some(other) => {
+                let found = other.to_string();
+                return Err(self.wrong(&format!("a column, a number or a 'text' is expected, found {found}")));
+            }
+            None => return Err(self.wrong("it ends where a column, a number or a 'text' is expected")),
+        };
+        self.at += 1;
+        Ok(operand)
+    }
+}
+
+fn negate(predicate: Predicate, negated: bool) -> Predicate {
+    if negated { Predicate::Not(Box::new(predicate)) } else { predicate }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn truth(text: &str) -> Truth {
+        let value = |name: &str| -> Result<Scalar, String> {
+            Ok(match name {
+                "n" => Scalar::Int(8),
+                "x" => Scalar::Float(0.5),
+                "name" => Scalar::Text("it's".into()),
+                "passed" => Scalar::Bool(true),
+                "none" => Scalar::Null,
+                other => return Err(format!("no column `{other}`")),
+            })
+        };
+        Predicate::parse(text).unwrap().holds(&value).unwrap()
+    }
+
+    #[test]
+    fn predicates_read_as_they_are_written() {
+        for text in [
+            "n >= 8",
+            "n = 8 and x < 1",
+            "n != 7",
+            "-1 < x",
+            "x between 0.5 and 1e0",
+            "not x between 0.6 and 1",
+            "x not between 0.6 and 1",
+            "name = 'it''s'",
+            "name in ['a', \"it's\"]",
+            "n not in [1, 2]",
+            "passed",
+            "passed = true",
+            "none is null",
+            "n is not null",
+            "n = 1 or (n = 8 and not n = 1)",
+            "n = 8 or none > 1",
+        ] {
+            assert_eq!(truth(text), Truth::Yes, "{text}");
+        }
+        assert_eq!(truth("n = 1 or n = 2 and passed"), Truth::No);
+    }
+
+    #[test]
+    fn null_makes_a_predicate_unknown_and_never_true() {
+        for text in ["none > 1", "not none > 1", "none in [1]", "none = none", "none != 1", "none"] {
+            assert_eq!(truth(text), Truth::Unknown, "{text}");
+        }
+        assert_eq!(truth("none > 1 and n = 1"), Truth::No);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_character() {
+        for (text, at) in [
+            ("n >=", 5),
+            ("n > > 1", 5),
+            ("(n > 1", 7),
+            ("n ~ 1", 3),
+            ("n in 1", 6),
+            ("n > 1 x", 7),
+            ("n = null", 5),
+        ] {
+            let error = Predicate::parse(text).unwrap_err();
+            assert!(error.contains(&format!("character {at}:")), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn values_of_different_types_are_not_compared() {
+        let value = |_: &str| -> Result<Scalar, String> { Ok(Scalar::Text("a".into())) };
+        assert!(Predicate::parse("name > 3").unwrap().holds(&value).is_err());
+        assert!(Predicate::parse("name").unwrap().holds(&value).is_err());
+    }
+}

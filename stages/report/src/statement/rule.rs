@@ -1,0 +1,343 @@
+//! Rules: what a statement or a claim says of the rows of a table.
+
+use std::collections::BTreeMap;
+
+use pipeline::stage::Json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::predicate::Predicate;
+use crate::data::Where;
+use crate::language::declared;
+use crate::settings::OneOrMany;
+
+/// A condition that chooses rows: columns, and the value or values each must have.
+pub(crate) type Only = BTreeMap<String, OneOrMany>;
+
+/// What is said of the rows of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Every row meets the predicate.
+    Every(That),
+    /// No row meets it.
+    NoRow(That),
+    /// The one row meets it.
+    Holds(That),
+    /// At least so many rows meet it.
+    AtLeast(Counted),
+    /// At most so many rows meet it, and of the others it is known that they do not.
+    AtMost(Counted),
+    /// Exactly so many rows meet it.
+    Exactly(Counted),
+    /// The rows that meet it are those that `are` says.
+    OnlyThese(OnlyThese),
+    /// One row has the largest value of a column; `are` says which.
+    Largest(Extremum),
+    /// One row has the smallest value of a column; `are` says which.
+    Smallest(Extremum),
+    /// All values of a column lie in a range; without bounds, the range is what they span.
+    Between(Between),
+    /// All values of a column are close to a number or to another column.
+    Within(Within),
+    /// A column rises or falls from step to step in every series.
+    Monotone(Steps),
+    /// One step is the steepest of all series; `are` says to which row.
+    Steepest(Steps),
+    /// Every row is a difference that its test calls significant.
+    Significantly(Tested),
+    /// No row is a difference that its test calls significant, and every interval has zero in it.
+    NoEvidence(Tested),
+    /// A column is on the same side of a reference in all rows, across the levels of an axis.
+    Consistent(Consistent),
+    /// All of these hold. For claims.
+    AllOf(Vec<Rule>),
+    /// At least one of these holds. For claims.
+    AnyOf(Vec<Rule>),
+}
+
+/// A predicate over rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct That {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The predicate, for instance `breakdown_n >= 8`.
+    pub that: String,
+}
+
+/// A predicate and a number of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Counted {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The predicate.
+    pub that: String,
+    /// How many rows.
+    pub count: u64,
+}
+
+/// A predicate and the rows that alone meet it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OnlyThese {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The predicate.
+    pub that: String,
+    /// The rows that meet it.
+    pub are: Only,
+}
+
+/// The row with the largest or smallest value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Extremum {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The column.
+    pub column: String,
+    /// Which row it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub are: Only,
+}
+
+/// A range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Between {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The column.
+    pub column: String,
+    /// The least value allowed, in the column's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The greatest value allowed, in the column's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+}
+
+/// Closeness to a reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Within {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The column.
+    pub column: String,
+    /// The reference: a number, or the name of a column.
+    pub of: Json,
+    /// How far apart they may be, in the column's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<f64>,
+    /// How far apart they may be, as a part of the reference: 0.05 is five percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// Which way a column goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Up.
+    #[default]
+    Rising,
+    /// Down.
+    Falling,
+}
+
+/// Steps of a column along another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Steps {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The column the steps go along.
+    pub x: String,
+    /// The column that rises or falls.
+    pub y: String,
+    /// The columns that tell series apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<String>,
+    /// Which way it goes.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Whether a step without a change breaks monotony.
+    #[serde(default)]
+    pub strictly: bool,
+    /// For the steepest step: the row it leads to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub are: Only,
+}
+
+/// The side of a difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// On either side of zero.
+    #[default]
+    Different,
+    /// Above zero.
+    Greater,
+    /// Below zero.
+    Less,
+}
+
+/// Rows that hold a test: a p-value and an interval of the difference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tested {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The side on which the difference must be (for `significantly`).
+    #[serde(default)]
+    pub side: Side,
+    /// The bound of p; it must be written, because it is a decision.
+    pub alpha: f64,
+    /// The column of p, adjusted for multiplicity.
+    #[serde(default = "holm_p")]
+    pub p: String,
+    /// The columns of the interval of the difference.
+    #[serde(default = "interval")]
+    pub interval: [String; 2],
+}
+
+fn holm_p() -> String {
+    "holm_p".to_owned()
+}
+
+fn interval() -> [String; 2] {
+    ["ci_low".to_owned(), "ci_high".to_owned()]
+}
+
+/// The same side of a reference in all rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Consistent {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// The column.
+    pub column: String,
+    /// The columns across whose levels it is consistent; each must have two or more.
+    pub across: Vec<String>,
+    /// The reference: 0 for differences, 1 for ratios.
+    #[serde(default)]
+    pub reference: f64,
+}
+
+impl Rule {
+    /// Returns the word by which YAML calls it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Every(_) => "every",
+            Self::NoRow(_) => "no-row",
+            Self::Holds(_) => "holds",
+            Self::AtLeast(_) => "at-least",
+            Self::AtMost(_) => "at-most",
+            Self::Exactly(_) => "exactly",
+            Self::OnlyThese(_) => "only-these",
+            Self::Largest(_) => "largest",
+            Self::Smallest(_) => "smallest",
+            Self::Between(_) => "between",
+            Self::Within(_) => "within",
+            Self::Monotone(_) => "monotone",
+            Self::Steepest(_) => "steepest",
+            Self::Significantly(_) => "significantly",
+            Self::NoEvidence(_) => "no-evidence",
+            Self::Consistent(_) => "consistent",
+            Self::AllOf(_) => "all-of",
+            Self::AnyOf(_) => "any-of",
+        }
+    }
+
+    /// Returns the table and the condition; `None` for rules made of rules.
+    pub(crate) fn place(&self) -> Option<(&str, &Only)> {
+        Some(match self {
+            Self::Every(r) | Self::NoRow(r) | Self::Holds(r) => (&r.table, &r.only),
+            Self::AtLeast(r) | Self::AtMost(r) | Self::Exactly(r) => (&r.table, &r.only),
+            Self::OnlyThese(r) => (&r.table, &r.only),
+            Self::Largest(r) | Self::Smallest(r) => (&r.table, &r.only),
+            Self::Between(r) => (&r.table, &r.only),
+            Self::Within(r) => (&r.table, &r.only),
+            Self::Monotone(r) | Self::Steepest(r) => (&r.table, &r.only),
+            Self::Significantly(r) | Self::NoEvidence(r) => (&r.table, &r.only),
+            Self::Consistent(r) => (&r.table, &r.only),
+            Self::AllOf(_) | Self::AnyOf(_) => return None,
+        })
+    }
+
+    /// Returns the condition by which its rows are chosen.
+    pub(crate) fn condition(&self) -> Where {
+        self.place().map(|(_, only)| declared(only)).unwrap_or_default()
+    }
+
+    /// Checks what needs no data: predicates, bounds.
+    ///
+    /// # Errors
+    /// What is wrong, in one sentence.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let finite = |value: Option<f64>| value.is_none_or(f64::is_finite);
+        match self {
+            Self::Every(That { that, .. })
+            | Self::NoRow(That { that, .. })
+            | Self::Holds(That { that, .. })
+            | Self::AtLeast(Counted { that, .. })
+            | Self::AtMost(Counted { that, .. })
+            | Self::Exactly(Counted { that, .. })
+            | Self::OnlyThese(OnlyThese { that, .. }) => Predicate::parse(that).map(|_| ()),
+            Self::Between(r) if !finite(r.low) || !finite(r.high) => Err("a bound must be finite".to_owned()),
+            Self::Between(r) if r.low.zip(r.high).is_some_and(|(low, high)| low > high) => {
+                Err("`low` is greater than `high`".to_owned())
+            }
+            Self::Within(r) => match (r.by, r.ratio) {
+                (Some(by), None) | (None, Some(by)) if by >= 0.0 && by.is_finite() => {
+                    match r.of.is_number() || r.of.is_string() {
+                        true => Ok(()),
+                        false => Err("`of` is a number or the name of a column".to_owned()),
+                    }
+                }
+                _ => Err("`within` needs one of `by` (in the column's unit) and `ratio` (a part of the \
+                          reference), not negative"
+                    .to_owned()),
+            },
+            Self::Significantly(r) | Self::NoEvidence(r) if !(r.alpha > 0.0 && r.alpha < 1.0) => {
+                Err("`alpha` lies between 0 and 1".to_owned())
+            }
+            Self::Consistent(r) if r.across.is_empty() => Err("`across` names no column".to_owned()),
+            Self::AllOf(rules) | Self::AnyOf(rules) => match rules.is_empty() {
+                true => Err(format!("`{}` holds no rule", self.word())),
+                false => rules.iter().try_for_each(Self::check),
+            },
+            _ => Ok(()),
+        }
+    }
+}

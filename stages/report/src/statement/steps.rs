@@ -1,0 +1,115 @@
+//! Steps along a ladder: monotony, and the steepest step.
+
+use artifacts::Scalar;
+
+use super::judge::{Judgement, is_one, numbers, rows_text, unknown};
+use super::predicate::Truth;
+use super::rule::{Direction, Steps};
+use crate::data::{Miss, View, same};
+
+/// A step of one series: positions of the rows it leads from and to, and the change of `y`
+/// in the direction asked for (positive goes that way).
+struct Step {
+    from: usize,
+    to: usize,
+    change: f64,
+}
+
+/// Returns the steps of every series, or what cannot be known.
+fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
+    let (ys, null) = numbers(view, &r.y)?;
+    let (xs, no_x) = numbers(view, &r.x)?;
+    if !no_x.is_empty() {
+        return Ok(Err(unknown(view, &r.x, no_x)));
+    }
+    if !null.is_empty() {
+        return Ok(Err(unknown(view, &r.y, null)));
+    }
+    let mut series: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
+    for row in 0..view.rows.len() {
+        let key = r.series.iter().map(|c| view.get(row, c)).collect::<Result<Vec<_>, _>>()?;
+        match series.iter_mut().find(|(k, _)| k.iter().zip(&key).all(|(a, b)| same(a, b))) {
+            Some((_, rows)) => rows.push(row),
+            None => series.push((key, vec![row])),
+        }
+    }
+    let mut found = Vec::new();
+    for (_, rows) in &mut series {
+        let x = |row: usize| xs[row].expect("nulls are handled above");
+        rows.sort_by(|a, b| x(*a).total_cmp(&x(*b)));
+        if rows.len() < 2 {
+            let reason = format!("a single row makes no step: {}", rows_text(view, rows, &[&r.x, &r.y]));
+            return Ok(Err(Judgement::new(view, Truth::Unknown, rows.clone(), reason)));
+        }
+        for pair in rows.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            if x(from) == x(to) {
+                return Err(format!(
+                    "two rows have `{}` = {}; name the columns that tell series apart under `series`: {}",
+                    r.x,
+                    x(from),
+                    rows_text(view, pair, &[&r.x, &r.y])
+                )
+                .into());
+            }
+            let rise = ys[to].zip(ys[from]).map_or(0.0, |(to, from)| to - from);
+            let change = if r.direction == Direction::Rising { rise } else { -rise };
+            found.push(Step { from, to, change });
+        }
+    }
+    Ok(Ok(found))
+}
+
+pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
+    let steps = match steps(r, view)? {
+        Ok(steps) => steps,
+        Err(judgement) => return Ok(judgement),
+    };
+    let breaks = |step: &&Step| if r.strictly { step.change <= 0.0 } else { step.change < 0.0 };
+    let mut against = Vec::new();
+    for step in steps.iter().filter(breaks) {
+        for row in [step.from, step.to] {
+            if !against.contains(&row) {
+                against.push(row);
+            }
+        }
+    }
+    let way = if r.direction == Direction::Rising { "rises" } else { "falls" };
+    let reason = match against.is_empty() {
+        true => format!("`{}` {way} in all {} steps along `{}`", r.y, steps.len(), r.x),
+        false => format!("steps the other way: {}", rows_text(view, &against, &[&r.x, &r.y])),
+    };
+    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    found.values.push(("steps", Scalar::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)), None));
+    Ok(found)
+}
+
+pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
+    let steps = match steps(r, view)? {
+        Ok(steps) => steps,
+        Err(judgement) => return Ok(judgement),
+    };
+    let most = steps.iter().map(|s| s.change).fold(f64::NEG_INFINITY, f64::max);
+    let best: Vec<&Step> = steps.iter().filter(|s| s.change == most).collect();
+    let rows: Vec<usize> = best.iter().flat_map(|s| [s.from, s.to]).collect();
+    let text = rows_text(view, &rows, &[&r.x, &r.y]);
+    let way = if r.direction == Direction::Rising { "rises" } else { "falls" };
+    if most <= 0.0 {
+        return Ok(Judgement::new(view, Truth::No, rows, format!("`{}` {way} in no step", r.y)));
+    }
+    if steps.len() == 1 {
+        let reason = format!("a single step is compared with nothing: {text}");
+        return Ok(Judgement::new(view, Truth::Unknown, rows, reason));
+    }
+    if best.len() > 1 {
+        let reason = format!("{} steps are equally steep: {text}", best.len());
+        return Ok(Judgement::new(view, Truth::No, rows, reason));
+    }
+    let step = best[0];
+    let is = is_one(view, step.to, &r.are)?;
+    let against = if is { Vec::new() } else { rows };
+    let mut found = Judgement::new(view, Truth::of(is), against, format!("the steepest step is {text}"));
+    found.named.extend([("from", step.from), ("to", step.to), ("row", step.to)]);
+    found.values.push(("step", Scalar::Float(most), view.unit(&r.y)));
+    Ok(found)
+}

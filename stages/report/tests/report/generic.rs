@@ -1,0 +1,103 @@
+//! The template that renders any experiment, and the tables derived from the study.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Table};
+use pipeline::stage::Input;
+use serde_json::json;
+
+use crate::fixture::{Lab, Templates, cell, coordinates, markdown, store_table, trace};
+
+fn shipped() -> Templates {
+    let texts: BTreeMap<String, String> =
+        report::shipped().into_iter().map(|s| (s.name.to_owned(), s.text.to_owned())).collect();
+    Templates(texts)
+}
+
+fn lab() -> Lab {
+    let mut lab = Lab::new();
+    lab.study.spec["name"] = json!("quickstart");
+    lab.study.spec["stages"] = json!({
+        "server": {"kind": "serve", "settings": {"parallel": "${configuration.slots}"}},
+        "ladder": {"kind": "load", "description": "A ladder.", "replicate": []},
+    });
+    lab
+}
+
+#[test]
+fn any_experiment_has_a_report_without_a_template_of_its_own() {
+    let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let text = markdown(&done);
+    for part in
+        ["# A study of 2 servers", "### results.efficiency", "## Ledger", "## Limits", "## Deviations"]
+    {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
+    let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let text = markdown(&done);
+    for part in [
+        "*coverage* (ladder): 2 of 3 planned cells are ok",
+        "*censored* (ladder): 1 cells ended at a time limit",
+        "*timeout* ladder configuration=batched,concurrency=4: the cell's time limit passed",
+        "| server | settings.parallel | configuration=batched: 8; configuration=serial: 1 | planned |",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    let outputs = trace(&done).text("output").unwrap().iter().filter(|o| **o == Some("limits")).count();
+    assert!(outputs > 0);
+    assert!(done.outputs.iter().any(|o| o.name == "limits"));
+}
+
+#[test]
+fn a_difference_that_no_axis_sets_is_a_confound() {
+    let mut lab = lab();
+    lab.study.spec["stages"]["server"]["settings"] = json!({});
+    let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let text = markdown(&done);
+    assert!(text.contains("configuration=serial: 1 | confound |"), "{text}");
+    assert!(text.contains("1 values of the environment differ"), "{text}");
+}
+
+#[test]
+fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan() {
+    let mut lab = lab();
+    let said = |lab: &Lab| {
+        let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+        let lines = markdown(&done);
+        lines.lines().filter(|l| l.starts_with("- *source*")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // A setting is a plan; without a table that names a source nothing is said of it.
+    for cell in &mut lab.inputs[2].cells {
+        cell.parameters = json!({"simulate": {"server": "batching"}});
+    }
+    assert!(said(&lab).is_empty());
+    for (cell, source) in lab.inputs[2].cells.iter_mut().zip(["simulated", "imported"]) {
+        let facts = Table::new(vec![Column::text("source", [Some(source)])]).unwrap();
+        cell.outputs.insert("cell".to_owned(), store_table(&lab.store, &facts));
+    }
+    let from_cells = said(&lab);
+    assert_eq!(from_cells.len(), 2, "{from_cells:?}");
+    assert!(
+        from_cells[0].contains("1 of 2 cells were measured by another tool and imported"),
+        "{from_cells:?}"
+    );
+    assert!(from_cells[1].contains("1 of 2 cells are drawn from a declared model"), "{from_cells:?}");
+    // What verification counted goes before: it read the same tables, and is one table to read.
+    let census = |sources: &str| {
+        let columns = vec![Column::text("stage", [Some("ladder")]), Column::text("sources", [Some(sources)])];
+        Table::new(columns).unwrap()
+    };
+    let checks = |lab: &Lab, sources: &str| {
+        let outputs = vec![("census", store_table(&lab.store, &census(sources)))];
+        vec![cell(coordinates(&[]), outputs)]
+    };
+    let cells = checks(&lab, "1 imported, 1 simulated");
+    lab.inputs.push(Input { stage: "checks".into(), kind: "verify".into(), cells });
+    assert_eq!(said(&lab), from_cells);
+    lab.inputs.last_mut().unwrap().cells = checks(&lab, "measured");
+    assert!(said(&lab).is_empty());
+}

@@ -1,0 +1,11 @@
+//! Whether cells that are compared differ in what was meant to differ, and in nothing else.
+//!
+//! Cells that agree on every axis but one are pairs. Each pair is looked at facet by facet;
+//! what comes out is the table `comparability` and the gate of the same name.
+
+mod facets;
+mod matrix;
+mod tokens;
+
+pub(crate) use facets::FACETS;
+pub(crate) use matrix::{Pair, PairVerdict, Status, comparability_table, pairs};

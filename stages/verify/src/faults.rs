@@ -1,0 +1,551 @@
+//! The faults of published studies, injected one at a time into a study that is in order: each
+//! is caught by the gates made for it, and by no other.
+
+use artifacts::{Column, Scalar, Store, Table};
+use pipeline::{CellStatus, Control, Input, InputCell, Json};
+use rows::synthetic::{self, ClosedLoop};
+use rows::{Chunk, Phase, Request};
+use serde_json::json;
+
+use crate::kind::run;
+use crate::tests::{broken, canonical, store, table, verify};
+
+/// One load cell before it is stored.
+pub(crate) struct Measured {
+    configuration: &'static str,
+    rep: i64,
+    status: CellStatus,
+    requests: Vec<Request>,
+    /// Chunks instead of the even ones that follow from the requests.
+    chunks: Option<Vec<Chunk>>,
+    expected: i64,
+    started_unix_ns: i64,
+    /// The server's counter of generated tokens, scraped evenly.
+    counter: Vec<f64>,
+    parameters: Json,
+    extra: Vec<(&'static str, Table)>,
+}
+
+/// A study before it is stored: two configurations, four repetitions, measured in turns.
+pub(crate) struct Made {
+    cells: Vec<Measured>,
+    servers: Vec<(&'static str, Json)>,
+}
+
+/// The position of `serial`, repetition 2, in which most faults are injected.
+const SPOILT: usize = 6;
+
+fn made() -> Made {
+    let mut cells = Vec::new();
+    for (c, configuration) in ["batched", "serial"].into_iter().enumerate() {
+        for rep in 0..4_i64 {
+            let load = ClosedLoop { seed: 100 + cells.len() as u64, requests: 41, ..ClosedLoop::default() };
+            let mut requests = load.requests();
+            requests[0].phase = Phase::Warmup;
+            for r in &mut requests {
+                r.cached_prompt_tokens = Some(0);
+            }
+            let tokens: i64 = requests.iter().filter_map(|r| r.output_tokens).sum();
+            // Which configuration goes first changes from repetition to repetition.
+            let turn = 2 * rep + (c as i64 + rep) % 2;
+            cells.push(Measured {
+                configuration,
+                rep,
+                status: CellStatus::Ok,
+                requests,
+                chunks: None,
+                expected: 40,
+                started_unix_ns: 1_700_000_000_000_000_000 + turn * 60_000_000_000,
+                counter: vec![500.0, 500.0 + tokens as f64 / 2.0, 500.0 + tokens as f64],
+                parameters: json!({"workload": {"prompts": "words"}, "timeouts": {"total": "1 h"}}),
+                extra: Vec::new(),
+            });
+        }
+    }
+    Made { cells, servers: vec![("batched", descriptor(8)), ("serial", descriptor(1))] }
+}
+
+fn descriptor(parallel: u32) -> Json {
+    json!({
+        "engine": {"name": "engine", "version": "1.2.3", "source": "packages",
+            "packages": [{"name": "engine", "version": "1.2.3"}, {"name": "kernels", "version": "0.14"}]},
+        "version": "1.2.3",
+        "api": "openai-completions",
+        "model": {"name": "tiny", "sha256": "00ff", "parameters": 1_000_000_000_u64,
+            "weights": {"bytes": 2_000_000_000_u64}, "shape": {"layers": 16, "kv_heads": 8, "head_dim": 64}},
+        "settings": {"parallel": parallel},
+        "limits": {"context_per_slot": 4096},
+        "facets": {"gpu_driver": "580.1", "gpus": [{"name": "A40"}]},
+    })
+}
+
+impl Made {
+    fn inputs(&self, store: &Store) -> Vec<Input> {
+        let cells = self.cells.iter().map(|cell| cell.stored(store)).collect();
+        let servers = self.servers.iter().map(|(configuration, descriptor)| {
+            let at = [("configuration", Scalar::Text((*configuration).to_owned()))];
+            let mut cell = synthetic::cell(store, &at, Json::Null, &[]).unwrap();
+            let bytes = serde_json::to_vec(descriptor).unwrap();
+            let artifact = pipeline::Artifact {
+                digest: store.put(&bytes).unwrap(),
+                media: pipeline::Media::Json,
+                bytes: bytes.len() as u64,
+                rows: None,
+            };
+            cell.outputs.insert("server".to_owned(), artifact);
+            cell
+        });
+        vec![
+            synthetic::input("ladder", "load", cells),
+            synthetic::input("server", "serve", servers.collect()),
+        ]
+    }
+}
+
+impl Measured {
+    fn at(&self) -> [(&'static str, Scalar); 2] {
+        [("configuration", Scalar::Text(self.configuration.to_owned())), ("rep", Scalar::Int(self.rep))]
+    }
+
+    fn stored(&self, store: &Store) -> InputCell {
+        if self.status != CellStatus::Ok {
+            return synthetic::missing(&self.at(), self.status, "a reason");
+        }
+        let even = || self.requests.iter().flat_map(synthetic::even_chunks).collect::<Vec<_>>();
+        let chunks = self.chunks.clone().unwrap_or_else(even);
+        let name = "llamacpp:tokens_predicted_total";
+        let n = self.counter.len() as i64;
+        let metrics = Table::new(vec![
+            Column::int("at_ns", (0..n).map(|i| Some(i * 1_000_000_000))),
+            Column::text("name", self.counter.iter().map(|_| Some(name))),
+            Column::float("value", self.counter.iter().copied().map(Some)),
+        ]);
+        let mut tables = vec![
+            ("requests", synthetic::requests_table(&self.requests).unwrap()),
+            ("chunks", synthetic::chunks_table(&chunks).unwrap()),
+            ("cell", synthetic::facts_table(self.expected, 1, self.started_unix_ns).unwrap()),
+            ("server_metrics", metrics.unwrap()),
+        ];
+        tables.extend(self.extra.iter().map(|(name, table)| (*name, table.clone())));
+        synthetic::cell(store, &self.at(), self.parameters.clone(), &tables).unwrap()
+    }
+
+    /// Makes every span a multiple of itself by the place of its request, 0 to 1, and moves what
+    /// follows.
+    fn stretch(&mut self, factor: impl Fn(f64) -> f64) {
+        let n = self.requests.len() as f64;
+        let mut shift = 0;
+        for (i, r) in self.requests.iter_mut().enumerate() {
+            let (sent, done) = (r.sent_ns.unwrap(), r.done_ns.unwrap());
+            let to =
+                |t: Option<i64>| t.map(|t| sent + shift + ((t - sent) as f64 * factor(i as f64 / n)) as i64);
+            (r.headers_ns, r.first_token_ns) = (to(r.headers_ns), to(r.first_token_ns));
+            (r.last_token_ns, r.done_ns) = (to(r.last_token_ns), to(r.done_ns));
+            r.sent_ns = Some(sent + shift);
+            r.scheduled_ns = r.scheduled_ns.map(|t| t + shift);
+            shift = r.done_ns.unwrap() - done;
+        }
+    }
+}
+
+/// One fault.
+pub(crate) struct Fault {
+    /// What went wrong, as a reader of studies knows it.
+    pub(crate) what: &'static str,
+    /// The gates that must catch it; all others must not.
+    pub(crate) gates: &'static [&'static str],
+    inject: fn(&mut Made),
+}
+
+macro_rules! faults {
+    ($($what:literal => [$($gate:literal),*] $inject:expr;)*) => {
+        &[$(Fault { what: $what, gates: &[$($gate),*], inject: $inject }),*]
+    };
+}
+
+/// Every fault that shows in data.
+pub(crate) const FAULTS: &[Fault] = faults! {
+    "the engine hangs for hours and no row comes" => ["census"] |m| m.cells[SPOILT].status = CellStatus::Hung;
+    "out of memory, a wheel for another GPU, a gated model: the engine does not start" => ["census"]
+        |m| m.cells[SPOILT].status = CellStatus::Skipped;
+    "the machine or an updater kills the run" => ["census"]
+        |m| m.cells[SPOILT].status = CellStatus::Interrupted;
+    "a stall within a cell that goes on" => ["row-status"]
+        |m| m.cells[SPOILT].requests[9].status = "hung".into();
+    "prompts longer than the context are refused with HTTP 400" => ["row-status"] |m| {
+        for r in &mut m.cells[SPOILT].requests[1..9] {
+            r.status = "http_error".into();
+        }
+    };
+    "prompts longer than the context that the engine took all the same" => ["context-ceiling", "physical-roofs"] |m| {
+        for cell in &mut m.cells {
+            cell.requests[9].prompt_tokens = Some(4_080);
+        }
+    };
+    "answers cut at the context's end" => ["context-ceiling", "delivered-length"] |m| {
+        m.cells[SPOILT].requests[9].requested_output_tokens = Some(64);
+    };
+    "a tokenizer that counts the same prompts otherwise" => ["same-prompts", "comparability"] |m| {
+        for r in m.cells[4..].iter_mut().flat_map(|c| &mut c.requests) {
+            r.prompt_tokens = r.prompt_tokens.map(|n| n * 7 / 6);
+        }
+    };
+    "a driver that changed between configurations" => ["engine-identity", "comparability"]
+        |m| m.servers[1].1["facets"]["gpu_driver"] = json!("575.57");
+    "a transitive package that drifted" => ["engine-identity", "comparability"]
+        |m| m.servers[1].1["engine"]["packages"][1]["version"] = json!("0.15.2");
+    "another engine version behind the same name" => ["engine-identity", "comparability"] |m| {
+        m.servers[1].1["version"] = json!("1.2.4");
+        m.servers[1].1["engine"]["version"] = json!("1.2.4");
+    };
+    "other weights behind the same name" => ["engine-identity", "comparability"]
+        |m| m.servers[1].1["model"]["sha256"] = json!("beef");
+    "another GPU" => ["engine-identity", "comparability"]
+        |m| m.servers[1].1["facets"]["gpus"] = json!([{"name": "A100"}]);
+    "a setting that changed besides the declared one" => ["comparability"]
+        |m| m.servers[1].1["settings"]["prefix-caching"] = json!(true);
+    "one configuration measured under another load" => ["comparability"] |m| {
+        for cell in &mut m.cells[4..] {
+            cell.parameters["workload"]["prompts"] = json!("pack");
+        }
+    };
+    "other prompts for one configuration" => ["same-prompts", "comparability"]
+        |m| m.cells[SPOILT].requests[9].prompt_digest = Some("b3:other".into());
+    "an engine that restarts while it is measured" => ["engine-identity", "token-accounting"]
+        |m| m.cells[SPOILT].counter = vec![500.0, 800.0, 20.0];
+    "silent success: answers without a token" => ["degenerate", "token-accounting", "delivered-length"] |m| {
+        let cell = &mut m.cells[SPOILT];
+        for r in &mut cell.requests {
+            (r.output_tokens, r.chunks, r.first_token_ns, r.last_token_ns) = (Some(0), None, None, None);
+            (r.headers_ns, r.finish_reason) = (None, Some("stop".into()));
+        }
+    };
+    "silent success: every request takes exactly the time limit" => ["degenerate"] |m| {
+        let cell = &mut m.cells[SPOILT];
+        cell.parameters["timeouts"]["total"] = json!("100 ms");
+        m.cells[2].parameters["timeouts"]["total"] = json!("100 ms");
+        for cell in [2, SPOILT] {
+            for (i, r) in m.cells[cell].requests.iter_mut().enumerate() {
+                let sent = i as i64 * 101_000_000;
+                (r.scheduled_ns, r.sent_ns, r.send_lag_ns) = (Some(sent), Some(sent), Some(0));
+                (r.headers_ns, r.first_token_ns) = (Some(sent + 20_000_000), Some(sent + 20_000_000));
+                (r.last_token_ns, r.done_ns) = (Some(sent + 99_000_000), Some(sent + 100_000_000));
+            }
+        }
+    };
+    "silent success: rows of zeros for a cell that was skipped" =>
+        ["degenerate", "token-accounting", "delivered-length"] |m| {
+        for r in &mut m.cells[SPOILT].requests {
+            (r.scheduled_ns, r.sent_ns, r.headers_ns, r.done_ns) = (Some(0), Some(0), None, Some(0));
+            (r.first_token_ns, r.last_token_ns, r.send_lag_ns) = (None, None, Some(0));
+            (r.output_tokens, r.client_id) = (Some(0), None);
+            (r.chunks, r.finish_reason) = (None, None);
+        }
+    };
+    "a manifest that says complete over no rows" =>
+        ["census", "expected-rows", "degenerate", "same-prompts", "comparability"] |m| {
+        m.cells[SPOILT].requests.truncate(1);
+        m.cells[SPOILT].counter = vec![500.0, 517.0];
+    };
+    "requests that were never written down" => ["expected-rows", "same-prompts", "comparability", "token-accounting"]
+        |m| m.cells[SPOILT].requests.truncate(38);
+    "a prefill stall: ok, but slower than anybody waits" => ["nobody-waits-long"] |m| {
+        let r = &mut m.cells[SPOILT].requests[40];
+        (r.last_token_ns, r.done_ns) = (r.last_token_ns.map(|t| t + 30_000_000_000), r.done_ns.map(|t| t + 30_000_000_000));
+    };
+    "an eviction bug: 36 of 40 requests fail" => ["row-status"] |m| {
+        for r in &mut m.cells[SPOILT].requests[5..] {
+            r.status = "http_error".into();
+        }
+    };
+    "a queue that collapses: a few errors among very late answers" => ["row-status", "stationarity", "repeats"] |m| {
+        m.cells[SPOILT].stretch(|at| 1.0 + 8.0 * at);
+        m.cells[SPOILT].requests[39].status = "timeout".into();
+    };
+    "a bad baseline that is kept" => ["repeats"] |m| m.cells[SPOILT].stretch(|_| 2.5);
+    "a cold start" => ["warm-up", "stationarity"] |m| m.cells[SPOILT].stretch(|at| if at < 0.27 { 3.0 } else { 1.0 });
+    "a machine that throttles while a cell is measured" => ["stationarity"]
+        |m| m.cells[SPOILT].stretch(|at| 1.0 + 0.6 * at);
+    "a machine that becomes slower from cell to cell" => ["order-effects"] |m| {
+        for cell in &mut m.cells {
+            let turn = (cell.started_unix_ns - 1_700_000_000_000_000_000) / 60_000_000_000;
+            cell.stretch(|_| 1.0 + 0.04 * turn as f64);
+        }
+    };
+    "a client too slow to send" => ["client-lag"] |m| {
+        for r in &mut m.cells[SPOILT].requests {
+            r.scheduled_ns = r.sent_ns.map(|t| t - 30_000_000);
+            r.send_lag_ns = Some(30_000_000);
+        }
+        for r in &mut m.cells[SPOILT].requests[..1] {
+            (r.scheduled_ns, r.send_lag_ns) = (r.sent_ns, Some(0));
+        }
+    };
+    "two loads on one machine at the same time" => ["clock"]
+        |m| m.cells[SPOILT].started_unix_ns = m.cells[0].started_unix_ns + 1_000_000_000;
+    "a clock that was never set" => ["clock"] |m| m.cells[SPOILT].started_unix_ns = 1_000;
+    "chunks stamped backwards" => ["clock"] |m| {
+        let mut chunks: Vec<Chunk> = m.cells[SPOILT].requests.iter().flat_map(synthetic::even_chunks).collect();
+        chunks.swap(22, 24);
+        m.cells[SPOILT].chunks = Some(chunks);
+    };
+    "a first token no hardware can give" => ["physical-roofs"] |m| {
+        let r = &mut m.cells[SPOILT].requests[9];
+        (r.headers_ns, r.first_token_ns) = (r.sent_ns.map(|t| t + 1_000), r.sent_ns.map(|t| t + 1_000));
+    };
+    "a decode rate beyond the memory bandwidth" => ["physical-roofs"] |m| {
+        let r = &mut m.cells[SPOILT].requests[9];
+        r.last_token_ns = r.first_token_ns.map(|t| t + 16_000_000);
+    };
+    "a prompt cache warm from the cell before" => ["cold-cache"]
+        |m| m.cells[SPOILT].requests[0].cached_prompt_tokens = Some(96);
+    "tokens the server never generated" => ["token-accounting"]
+        |m| m.cells[SPOILT].counter[2] -= 17.0;
+    "a stray file in one cell" => ["census"] |m| {
+        let table = Table::new(vec![Column::int("x", [Some(1)])]).unwrap();
+        m.cells[SPOILT].extra.push(("backup", table));
+    };
+    "rows of a request twice" => ["identities", "same-prompts", "comparability"] |m| {
+        let digest = m.cells[SPOILT].requests[8].prompt_digest.clone();
+        m.cells[SPOILT].requests[9].request_id = 8;
+        m.cells[SPOILT].requests[9].prompt_digest = digest;
+    };
+};
+
+/// Faults of published studies that no row of a load cell can show, and why.
+pub(crate) const NOT_IN_DATA: &[(&str, &str)] = &[
+    (
+        "a batch that no longer fits into GPU memory makes the engine three times slower",
+        "the rows are true: the engine was that slow. Whether memory was the reason is in the telemetry of the GPU \
+         and the engine's log; `repeats` with `within` sees it if it comes and goes",
+    ),
+    (
+        "CUDA graphs make an engine slower",
+        "a finding, not a fault: comparing the two settings is what shows it",
+    ),
+    (
+        "a benchmark that cannot tell slow from hung",
+        "decided while measuring, by the heartbeat of the load stage; what is left of a hang is the cell's status, \
+         which `census` counts",
+    ),
+    (
+        "the wrong interpreter, a wheel for another CUDA, a missing kernel",
+        "the engine does not start, so there are no rows; provisioning refuses it by the engine's requirements, and \
+         `census` counts the cell as missing",
+    ),
+    (
+        "a port in use",
+        "a server takes a free port and asks whether it is itself that answers; nothing of it reaches a row",
+    ),
+    (
+        "a token for a gated model is missing, an image was withdrawn, a draft model was never published",
+        "the cell fails before a request is sent; `census` counts it as missing, the ledger has the reason",
+    ),
+    (
+        "a profiler's capture that cannot be converted, counters locked by the driver",
+        "captures are no rows; they are evidence beside a cell",
+    ),
+    (
+        "a dashboard that answers 502, a refused SSH, a GPU missing in a container",
+        "of the surroundings of a run, before any row: `benchtrail doctor`",
+    ),
+];
+
+/// The query of a user's own gate.
+pub(crate) const NOBODY_WAITS_LONG: &str = "select max(done_ns - sent_ns) < 2e10 as passed from requests";
+
+/// Verifies a study in order, for the documentation of the tables.
+pub(crate) fn example() -> pipeline::Done {
+    let (_folder, store) = store();
+    verify(&store, &made().inputs(&store), &every_gate())
+}
+
+fn every_gate() -> Json {
+    let mut gates = crate::tests::every_gate()["gates"].as_array().unwrap().clone();
+    gates.retain(|g| !["repeats", "sql"].contains(&g["gate"].as_str().unwrap()));
+    gates.extend([
+        json!({"gate": "repeats", "within": 0.8}),
+        json!({"gate": "sql", "name": "nobody-waits-long", "query": NOBODY_WAITS_LONG}),
+        json!({"gate": "digests"}),
+        json!({"gate": "context-ceiling"}),
+        json!({"gate": "clock"}),
+        json!({"gate": "physical-roofs", "hardware": {"title": "a machine", "peak-tflops": {"bfloat16": 100.0},
+            "bandwidth-gb-per-s": 1000.0, "memory-gb": 48.0}, "model": {"kv-bytes": 2}}),
+        json!({"gate": "engine-identity"}),
+        json!({"gate": "cold-cache"}),
+        json!({"gate": "comparability", "across": "configuration", "varies": ["settings.parallel"]}),
+        json!({"gate": "warm-up"}),
+        json!({"gate": "stationarity"}),
+        json!({"gate": "order-effects", "across": "configuration"}),
+    ]);
+    json!({"gates": gates})
+}
+
+#[test]
+fn a_study_in_order_passes_every_gate_and_every_gate_judges_it() {
+    let (_folder, store) = store();
+    let done = verify(&store, &made().inputs(&store), &every_gate());
+    assert_eq!(broken(&done), []);
+    let gates = table(&done, "gates");
+    let unjudged: Vec<_> = (0..gates.rows())
+        .filter(|i| gates.boolean("passed").unwrap()[*i].is_none())
+        .map(|i| (gates.text("gate").unwrap()[i], gates.text("observed").unwrap()[i]))
+        .collect();
+    // Eight cells are fine for all but the normal approximation over them.
+    assert_eq!(unjudged, []);
+}
+
+#[test]
+fn each_fault_is_caught_by_the_gates_made_for_it_and_by_no_other() {
+    let (_folder, store) = store();
+    let mut wrong = Vec::new();
+    for fault in FAULTS {
+        let mut made = made();
+        (fault.inject)(&mut made);
+        let done = verify(&store, &made.inputs(&store), &every_gate());
+        let mut caught: Vec<String> = broken(&done).into_iter().map(|(gate, _)| gate).collect();
+        caught.sort();
+        caught.dedup();
+        let mut expected: Vec<&str> = fault.gates.to_vec();
+        expected.sort_unstable();
+        if caught != expected {
+            wrong.push(format!("{}: caught by {caught:?}, to be caught by {expected:?}", fault.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_gate_catches_some_fault() {
+    let caught: std::collections::BTreeSet<&str> = FAULTS.iter().flat_map(|f| f.gates).copied().collect();
+    // Tampered bytes are no result at all; the gate in SQL goes by its own name.
+    let apart = ["digests", "sql"];
+    for page in crate::pages().into_iter().filter(|p| !apart.contains(&p.name)) {
+        assert!(caught.contains(page.name), "no fault is caught by {}", page.name);
+    }
+}
+
+#[test]
+fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
+    let (folder, store) = store();
+    let mut study = made();
+    for cell in &mut study.cells {
+        let prompts = Table::new(vec![Column::int("prompt", [Some(cell.rep), Some(cell.started_unix_ns)])]);
+        cell.extra.push(("prompts", prompts.unwrap()));
+    }
+    let inputs = study.inputs(&store);
+    let settings = json!({"gates": [{"gate": "digests"}]});
+    assert_eq!(broken(&verify(&store, &inputs, &settings)), []);
+    // A file no other gate reads, in two cells.
+    for cell in [1, SPOILT] {
+        let hex = inputs[0].cells[cell].outputs["prompts"].digest.hex();
+        let path = walk(folder.path()).into_iter().find(|p| name_ends(p, &hex)).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[20] ^= 1;
+        let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+        #[expect(clippy::permissions_set_readonly_false, reason = "a file of this test's own folder")]
+        permissions.set_readonly(false);
+        std::fs::set_permissions(&path, permissions).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet()).err().unwrap();
+    for place in ["configuration=batched,rep=1", "configuration=serial,rep=2"] {
+        assert!(
+            failure.reason.contains(&format!("`prompts` of the load cell {place}: ")),
+            "{}",
+            failure.reason
+        );
+    }
+}
+
+fn name_ends(path: &std::path::Path, hex: &str) -> bool {
+    let all: String = path.iter().map(|part| part.to_string_lossy()).collect();
+    all.ends_with(hex) || path.file_name().is_some_and(|n| hex.ends_with(&*n.to_string_lossy()))
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn the_same_bytes_come_out_at_one_and_at_sixteen_threads() {
+    let (_folder, store) = store();
+    let mut study = made();
+    study.cells[SPOILT].stretch(|at| 1.0 + 0.6 * at);
+    let inputs = study.inputs(&store);
+    let at = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| verify(&store, &inputs, &every_gate()))
+    };
+    let (one, many) = (at(1), at(16));
+    assert_eq!(one.warnings, many.warnings);
+    for output in &one.outputs {
+        let bytes = |done| crate::tests::bytes(done, &output.name);
+        assert_eq!(bytes(&one), bytes(&many), "{}", output.name);
+    }
+}
+
+#[test]
+fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
+    let (_folder, store) = store();
+    let mut study = made();
+    for r in study.cells[4..].iter_mut().flat_map(|c| &mut c.requests) {
+        r.prompt_tokens = r.prompt_tokens.map(|n| n + 50);
+    }
+    let done = verify(&store, &study.inputs(&store), &every_gate());
+    let matrix = table(&done, "comparability");
+    // Four repetitions, one pair each, eight facets.
+    assert_eq!(matrix.rows(), 32);
+    let row = |i: usize| -> Vec<String> {
+        ["at", "a", "b", "facet", "status", "declared", "detail", "verdict"]
+            .map(|c| matrix.value(c, i).unwrap().to_string())
+            .to_vec()
+    };
+    let verdict = "tokenizer-confounded";
+    assert_eq!(row(1), ["rep=0", "batched", "serial", "prompts", "equal", "null", "null", verdict]);
+    let shifted = "40 of 40 prompts count otherwise, ×1.439 in all, ranges disjoint";
+    assert_eq!(row(2)[3..7], ["prompt-tokens", "differs", "false", shifted]);
+    assert_eq!(row(7)[3..7], ["settings", "differs", "true", "parallel: 8 against 1"]);
+    assert_eq!(table(&done, "exclusions").rows(), 16);
+}
+
+#[test]
+fn what_is_not_known_is_not_comparable_and_not_incomparable() {
+    let (_folder, store) = store();
+    let mut inputs = made().inputs(&store);
+    inputs.truncate(1);
+    let done = verify(&store, &inputs, &every_gate());
+    assert_eq!(broken(&done), []);
+    let matrix = table(&done, "comparability");
+    assert!(matrix.text("verdict").unwrap().iter().all(|v| *v == Some("unknown")));
+    assert_eq!(table(&done, "exclusions").rows(), 0);
+}
+
+#[test]
+fn a_gate_in_sql_reads_the_telemetry_a_cell_has() {
+    let (_folder, store) = store();
+    let mut study = made();
+    for (i, cell) in study.cells.iter_mut().enumerate().filter(|(i, _)| *i != 3) {
+        let table = Table::new(vec![
+            Column::int("at_ns", [Some(0), Some(1)]),
+            Column::float("temperature", [Some(40.0), Some(40.0 + i as f64)]),
+        ]);
+        cell.extra.push(("gpu_telemetry", table.unwrap()));
+    }
+    let query = "select max(temperature) < 46 as passed from gpu_telemetry";
+    let settings = json!({"gates": [{"gate": "sql", "name": "cool", "query": query}]});
+    let done = verify(&store, &study.inputs(&store), &settings);
+    let gates = table(&done, "gates");
+    let expected = [true, true, true, true, true, true, false, false].map(Some);
+    let judged = gates.boolean("passed").unwrap();
+    assert_eq!(
+        (judged[3], gates.text("observed").unwrap()[3]),
+        (None, Some("the cell has no table gpu_telemetry"))
+    );
+    assert_eq!((&judged[..3], &judged[4..]), (&expected[..3], &expected[4..]));
+}

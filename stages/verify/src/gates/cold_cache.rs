@@ -1,0 +1,74 @@
+//! `cold-cache`: did a cell find its prompts in a cache that another cell had filled?
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::Stage;
+
+pub(crate) struct ColdCache;
+
+/// Which requests must not be answered from a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Requests {
+    First,
+    NewPrompts,
+    All,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// Which requests of a cell must find nothing cached: the `first` one sent, warm-up included
+    /// (what it finds, another cell left); `new-prompts`, those whose prompt the cell had not
+    /// sent before (where prompts share no prefix); or `all`.
+    #[serde(default = "first")]
+    requests: Requests,
+    /// How many tokens of a prompt may be cached all the same, such as a template's opening.
+    #[serde(default)]
+    tokens: u32,
+}
+
+fn first() -> Requests {
+    Requests::First
+}
+
+impl TypedGate for ColdCache {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cold-cache";
+    const SUMMARY: &'static str = "No prompt came from a cache that an earlier cell filled, by the server's own account \
+                                   (`cached_prompt_tokens`); for studies that want caches cold. No test: a count.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let expected =
+                format!("at most {} cached tokens in a prompt that must be new", parameters.tokens);
+            let mut sent: Vec<_> =
+                rows.requests.iter().filter(|r| !r.superseded && r.sent_ns.is_some()).collect();
+            sent.sort_by_key(|r| (r.sent_ns, r.request_id));
+            let mut seen = BTreeSet::new();
+            let due = sent.into_iter().enumerate().filter(|(i, r)| match parameters.requests {
+                Requests::First => *i == 0,
+                Requests::NewPrompts => seen.insert(r.prompt_digest.as_deref().unwrap_or_default()),
+                Requests::All => true,
+            });
+            let told: Vec<(i64, i64)> =
+                due.filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?))).collect();
+            if told.is_empty() {
+                return Verdict::none("the server does not tell what it took from a cache", expected);
+            }
+            let warm: Vec<(i64, i64)> =
+                told.iter().copied().filter(|(_, cached)| *cached > i64::from(parameters.tokens)).collect();
+            let most = told.iter().map(|(_, cached)| *cached).max().unwrap_or_default();
+            let observed =
+                format!("{} of {} prompts from a cache, at most {most} tokens", warm.len(), told.len());
+            let ids: Vec<i64> = warm.into_iter().map(|(id, _)| id).collect();
+            Verdict::new(ids.is_empty(), observed, expected).evidence(some(&ids))
+        })
+    }
+}

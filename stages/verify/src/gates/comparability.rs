@@ -1,0 +1,113 @@
+//! `comparability`: do cells that are compared differ in the declared variable only?
+
+use std::collections::BTreeMap;
+
+use pipeline::Problem;
+use rows::Settings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::comparability::{FACETS, Pair, PairVerdict, Status, pairs};
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, listed};
+use crate::study::Stage;
+
+pub(crate) struct Comparability;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The axis compared across: cells that differ only there are pairs.
+    pub(crate) across: String,
+    /// What is meant to differ between them: facets (`source`, `prompts`, `prompt-tokens`, `load`,
+    /// `host`, `model`, `engine`, `settings`), or one thing in a facet, such as `settings.parallel`.
+    #[serde(default = "engine_and_settings")]
+    pub(crate) varies: Vec<String>,
+}
+
+fn engine_and_settings() -> Vec<String> {
+    vec!["engine".to_owned(), "settings".to_owned()]
+}
+
+impl TypedGate for Comparability {
+    type Parameters = Parameters;
+    const NAME: &'static str = "comparability";
+    const SUMMARY: &'static str = "Cells that differ only on the compared axis had the same prompts by digest, the same \
+                                   prompt-token counts, load, host facets and model digest, and differ in nothing but \
+                                   what is declared. Other counts for the same prompts, or disjoint or shifted counts \
+                                   (Mann–Whitney, p < 0.001 per pair), make a pair `tokenizer-confounded`. A pair of which not \
+                                   everything is known is `unknown`, which is not a pass; host, model, engine and \
+                                   settings are known if the verify stage needs the serve stage, too. Every pair is in \
+                                   the table `comparability`.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        let at = |key: &str| [pipeline::Step::Key(key.to_owned())];
+        let mut problems = Vec::new();
+        if parameters.across.is_empty() {
+            problems.push(settings.problem(&at("across"), "`across` names no axis"));
+        }
+        for varies in &parameters.varies {
+            let facet = varies.split('.').next().unwrap_or_default();
+            if !FACETS.contains(&facet) {
+                problems.push(
+                    settings
+                        .problem(&at("varies"), format!("`{facet}` is no facet"))
+                        .hint(rows::did_you_mean(facet, &FACETS)),
+                );
+            }
+        }
+        problems
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let expected =
+            format!("differences across {} in {} only", parameters.across, parameters.varies.join(", "));
+        if !stage.axes.contains(&parameters.across) {
+            let observed = format!("the stage has no axis {}: {}", parameters.across, stage.axes.join(", "));
+            return vec![Verdict::new(false, observed, expected).of_stage()];
+        }
+        let pairs = pairs(stage, &parameters.across, &parameters.varies);
+        let mut of: BTreeMap<usize, Vec<&Pair>> = BTreeMap::new();
+        for pair in &pairs {
+            of.entry(pair.a).or_default().push(pair);
+            of.entry(pair.b).or_default().push(pair);
+        }
+        let cells = stage.cells.iter().enumerate().filter(|(_, c)| c.rows.is_some());
+        cells
+            .map(|(i, _)| match of.get(&i) {
+                None => Verdict::none("no other cell to compare with", &expected).of_cell(i),
+                Some(pairs) => judge(i, pairs, stage, &parameters.across, &expected).of_cell(i),
+            })
+            .collect()
+    }
+}
+
+fn judge(cell: usize, pairs: &[&Pair], stage: &Stage<'_>, across: &str, expected: &str) -> Verdict {
+    let worst = pairs.iter().map(|p| p.verdict).max().unwrap_or(PairVerdict::Unknown);
+    let mut counts = Vec::new();
+    let mut evidence = Vec::new();
+    for pair in pairs.iter().filter(|p| p.verdict == worst && worst != PairVerdict::Comparable) {
+        let other = if pair.a == cell { pair.b } else { pair.a };
+        let label =
+            stage.cells[other].input.coordinates.get(across).map(ToString::to_string).unwrap_or_default();
+        for facet in pair.facets.iter().filter(|f| f.status != Status::Equal && !f.declared) {
+            match &facet.detail {
+                Some(detail) => evidence.push(format!("{} than {label}: {detail}", facet.name)),
+                None => evidence.push(format!("{} against {label} is not known", facet.name)),
+            }
+        }
+        counts.push(label);
+    }
+    let observed = match worst {
+        PairVerdict::Comparable => format!("comparable with {} cells", pairs.len()),
+        _ => format!("{} with {across}={}", worst.word(), counts.join(", ")),
+    };
+    match worst {
+        PairVerdict::Comparable => Verdict::new(true, observed, expected),
+        PairVerdict::Unknown => Verdict::none(observed, expected).evidence(listed(&evidence)),
+        PairVerdict::TokenizerConfounded | PairVerdict::NotComparable => {
+            Verdict::new(false, observed, expected).evidence(listed(&evidence))
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `context-ceiling`: did prompt and answer fit into the context?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, some};
+use crate::study::{Cell, Stage};
+
+pub(crate) struct ContextCeiling;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The most tokens of prompt and answer together; what the server told of itself if not given.
+    #[serde(default)]
+    tokens: Option<u32>,
+}
+
+/// The name of the limit in the descriptor of a server.
+const LIMIT: &str = "context_per_slot";
+
+impl TypedGate for ContextCeiling {
+    type Parameters = Parameters;
+    const NAME: &'static str = "context-ceiling";
+    const SUMMARY: &'static str = "Prompt and requested output of every request fit into the engine's context, and no \
+                                   answer was cut at it: ended for its length with fewer tokens than requested. The \
+                                   limit comes from the server's descriptor, if the verify stage needs the serve \
+                                   stage, too. No test: a count.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |cell, rows| {
+            let limit = parameters.tokens.map(i64::from).or_else(|| told(cell));
+            let expected = match limit {
+                Some(limit) => {
+                    format!("prompt + requested output at most {limit} tokens, no answer cut short")
+                }
+                None => "no answer cut short".to_owned(),
+            };
+            let (mut longest, mut unknown, mut over, mut cut) = (None, 0, Vec::new(), Vec::new());
+            for r in rows.measured() {
+                if r.is_ok()
+                    && r.finish_reason.as_deref() == Some("length")
+                    && r.output_tokens.zip(r.requested_output_tokens).is_some_and(|(got, asked)| got < asked)
+                {
+                    cut.push(r.request_id);
+                }
+                match r.prompt_tokens.zip(r.requested_output_tokens.or(r.output_tokens)) {
+                    Some((prompt, output)) => {
+                        longest = longest.max(Some(prompt + output));
+                        if limit.is_some_and(|limit| prompt + output > limit) {
+                            over.push(r.request_id);
+                        }
+                    }
+                    None => unknown += 1,
+                }
+            }
+            let mut wrong = Vec::new();
+            if !over.is_empty() {
+                wrong.push(format!("{} requests longer than the context", over.len()));
+            }
+            if !cut.is_empty() {
+                wrong.push(format!("{} answers cut short", cut.len()));
+            }
+            let seen = match longest {
+                Some(longest) => format!("the longest request has {longest} tokens"),
+                None => "no row tells its tokens".to_owned(),
+            };
+            let untold = if unknown > 0 {
+                format!("; {unknown} rows do not tell their tokens")
+            } else {
+                String::new()
+            };
+            over.extend(cut);
+            over.sort_unstable();
+            over.dedup();
+            if !wrong.is_empty() {
+                let observed = format!("{}; {seen}{untold}", wrong.join("; "));
+                return Verdict::new(false, observed, expected).evidence(some(&over));
+            }
+            match (limit, longest) {
+                (Some(_), Some(_)) => Verdict::new(true, format!("{seen}{untold}"), expected),
+                (None, _) => Verdict::none(format!("{seen}; the engine's limit is not known"), expected),
+                (_, None) => Verdict::none(seen, expected),
+            }
+        })
+    }
+}
+
+fn told(cell: &Cell<'_>) -> Option<i64> {
+    cell.server.as_ref()?.descriptor["limits"][LIMIT].as_i64()
+}

@@ -1,0 +1,83 @@
+//! `digests`: are the bytes that are counted the bytes that were measured?
+
+use pipeline::{Failure, Json, Problem};
+use rayon::prelude::*;
+use rows::Settings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{Gate, Verdict};
+use crate::study::{Cell, Stage};
+
+pub(crate) struct Digests;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Parameters {}
+
+impl Gate for Digests {
+    fn name(&self) -> &'static str {
+        "digests"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Every artifact of every cell is read and hashed again, logs and prompts included. Bytes that are not those \
+         recorded are no result: the verify cell itself fails, naming each artifact, and nothing is cached, so that a \
+         mended store is judged anew."
+    }
+
+    fn severity(&self) -> Severity {
+        Severity::Fail
+    }
+
+    fn schema(&self) -> Json {
+        rows::inline_schema::<Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
+        settings.read::<Parameters>().map(|p| rows::canonical(&p))
+    }
+
+    fn judge(&self, _parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
+        let read: Vec<(usize, u64, Vec<String>)> = stage
+            .cells
+            .par_iter()
+            .enumerate()
+            .filter_map(|(i, cell)| Some((i, hashed(cell)?)))
+            .map(|(i, (b, d))| (i, b, d))
+            .collect();
+        let damaged: Vec<&str> =
+            read.iter().flat_map(|(_, _, damaged)| damaged).map(String::as_str).collect();
+        if !damaged.is_empty() {
+            return Err(Failure::failed(format!("gate digests: {}", damaged.join("; ")))
+                .hint("`benchtrail fsck` says what the store has lost; measure those cells again"));
+        }
+        let judgements = read.into_iter().map(|(i, bytes, _)| {
+            let artifacts = stage.cells[i].input.outputs.len();
+            let observed = format!("{artifacts} artifacts, {bytes} bytes hashed again");
+            Verdict::new(true, observed, "every artifact has its recorded digest").of_cell(i)
+        });
+        Ok(judgements.collect())
+    }
+}
+
+/// Returns how many bytes a cell's artifacts have, and what is wrong with them; `None` for a
+/// cell without artifacts.
+fn hashed(cell: &Cell<'_>) -> Option<(u64, Vec<String>)> {
+    let store = cell.store.filter(|_| !cell.input.outputs.is_empty())?;
+    let (mut bytes, mut damaged) = (0, Vec::new());
+    for (name, artifact) in &cell.input.outputs {
+        match store.get(&artifact.digest) {
+            Ok(found) if found.len() as u64 == artifact.bytes => bytes += artifact.bytes,
+            Ok(found) => damaged.push(format!(
+                "`{name}` of the load cell {} has {} bytes, {} are recorded",
+                cell.input.coordinates,
+                found.len(),
+                artifact.bytes
+            )),
+            Err(e) => damaged.push(format!("`{name}` of the load cell {}: {e}", cell.input.coordinates)),
+        }
+    }
+    Some((bytes, damaged))
+}

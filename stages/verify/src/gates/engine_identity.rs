@@ -1,0 +1,143 @@
+//! `engine-identity`: was it one engine, one model and one host all along?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::Table;
+use pipeline::Json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, listed};
+use crate::study::{Server, Stage};
+
+pub(crate) struct EngineIdentity;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {}
+
+impl TypedGate for EngineIdentity {
+    type Parameters = Parameters;
+    const NAME: &'static str = "engine-identity";
+    const SUMMARY: &'static str = "Over all cells of a load stage an engine of one name has one version and one set of \
+                                   packages, a model of one name has one digest, and the host is one; and no server was \
+                                   restarted while a cell was measured, which a counter that falls between two scrapes \
+                                   gives away. The verify stage must need the serve stage, too. No test: equality.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let mut found = each(stage, |_, rows| {
+            let expected = "counters that never fall";
+            let Some(metrics) = &rows.server_metrics else {
+                return Verdict::none("the server's metrics were not scraped", expected);
+            };
+            match fallen(metrics) {
+                None => Verdict::none("no counter was scraped twice", expected),
+                Some(fallen) if fallen.is_empty() => Verdict::new(true, "no counter fell", expected),
+                Some(fallen) => {
+                    let observed = format!("{} counters fell: the server was restarted", fallen.len());
+                    Verdict::new(false, observed, expected).evidence(listed(&fallen))
+                }
+            }
+        });
+        found.push(one_identity(stage));
+        found
+    }
+}
+
+/// Returns the counters that fell from one scrape to a later one; `None` if none was scraped twice.
+fn fallen(metrics: &Table) -> Option<Vec<String>> {
+    let (times, names, values) =
+        (metrics.int("at_ns").ok()?, metrics.text("name").ok()?, metrics.float("value").ok()?);
+    let labels =
+        if metrics.has("labels") { metrics.text("labels").ok()? } else { vec![None; metrics.rows()] };
+    let mut series: BTreeMap<(&str, &str), Vec<(i64, f64)>> = BTreeMap::new();
+    for i in 0..metrics.rows() {
+        // By the convention of Prometheus, a name in `_total` is a counter.
+        if let (Some(name), Some(at), Some(value)) =
+            (names[i].filter(|n| n.ends_with("_total")), times[i], values[i])
+        {
+            series.entry((name, labels[i].unwrap_or_default())).or_default().push((at, value));
+        }
+    }
+    let twice = series.values().any(|points| points.len() > 1);
+    let mut fallen = Vec::new();
+    for ((name, _), mut points) in series {
+        points.sort_by_key(|point| point.0);
+        if let Some(w) = points.windows(2).find(|w| w[0].0 < w[1].0 && w[1].1 < w[0].1) {
+            fallen.push(format!("{name} from {} to {}", w[0].1, w[1].1));
+        }
+    }
+    twice.then_some(fallen)
+}
+
+fn one_identity(stage: &Stage<'_>) -> Judgement {
+    let expected = "one version of each engine, one digest of each model, one host";
+    let ok: Vec<_> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
+    let known = ok.iter().filter(|c| c.server.is_some()).count();
+    let mut identities: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for server in ok.iter().filter_map(|c| c.server.as_deref()) {
+        for (what, identity) in facts(server) {
+            let place = format!("{} {}", server.stage, server.coordinates);
+            identities.entry(what).or_default().entry(identity).or_default().insert(place.trim().to_owned());
+        }
+    }
+    if known == 0 {
+        return Verdict::none("no server is known: the verify stage does not need a serve stage", expected)
+            .of_stage();
+    }
+    let several: Vec<String> = identities
+        .iter()
+        .filter(|(_, identities)| identities.len() > 1)
+        .flat_map(|(what, identities)| {
+            identities.iter().map(move |(identity, places)| {
+                let places: Vec<&str> = places.iter().map(String::as_str).collect();
+                format!("{what}: {identity} at {}", places.join(", "))
+            })
+        })
+        .collect();
+    let changed: BTreeSet<&String> =
+        identities.iter().filter(|(_, i)| i.len() > 1).map(|(what, _)| what).collect();
+    let observed = if changed.is_empty() {
+        format!("the same over {known} of {} cells", ok.len())
+    } else {
+        let changed: Vec<&str> = changed.into_iter().map(String::as_str).collect();
+        format!("not the same over all cells: {}", changed.join(", "))
+    };
+    let all_known = known == ok.len();
+    match (several.is_empty(), all_known) {
+        (true, false) => Verdict::none(format!("{observed}; the others' servers are not known"), expected),
+        (passed, _) => Verdict::new(passed, observed, expected).evidence(listed(&several)),
+    }
+    .of_stage()
+}
+
+/// Returns what must be one, each with what it is here.
+fn facts(server: &Server) -> Vec<(String, String)> {
+    let d = &server.descriptor;
+    let name = |of: &Json| of["name"].as_str().unwrap_or("?").to_owned();
+    let packages: Vec<String> = d["engine"]["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|p| format!("{} {}", p["name"].as_str().unwrap_or("?"), p["version"].as_str().unwrap_or("?")))
+        .collect();
+    let engine = format!("version {} from {}", d["version"], packages.join(" + "));
+    let weights = &d["model"];
+    let model = match weights["sha256"].as_str() {
+        Some(sum) => format!("SHA-256 {sum}"),
+        None => format!("weights {}", weights["weights"]),
+    };
+    let mut host = d["facets"].clone();
+    if let Some(map) = host.as_object_mut() {
+        // Which engine the host can run is not what the host is.
+        map.shift_remove("engine");
+    }
+    host.sort_all_objects();
+    vec![
+        (format!("engine {}", name(&d["engine"])), engine),
+        (format!("model {}", name(weights)), model),
+        ("host".to_owned(), host.to_string()),
+    ]
+}

@@ -1,0 +1,252 @@
+//! `physical-roofs`: is it faster than the hardware can be?
+
+use pipeline::{Json, Library, Problem, Step};
+use rows::{CellRows, Request, Settings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Unresolved, Values, Verdict, each, percent, show, some};
+use crate::hardware::Hardware;
+use crate::study::{Cell, Stage};
+
+pub(crate) struct PhysicalRoofs;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The accelerator: the name of a definition of the collection `hardware`, or its facts written out.
+    hardware: HardwareChoice,
+    /// How many of them serve one request together.
+    #[serde(default = "one")]
+    devices: u32,
+    /// The type in which the engine multiplies, as the definition's `peak-tflops` names it.
+    #[serde(default = "bfloat16")]
+    dtype: String,
+    /// What is known of the model: `parameters`, `weights-bytes`, `layers`, `kv-heads`, `head-dim`,
+    /// `kv-bytes` (of one cached value). All but the last come from the server's descriptor if the
+    /// model's definition has them and they are not given here.
+    #[serde(default)]
+    model: ModelFacts,
+    /// Tokens one pass over the weights may yield for one request: 1, or with speculative
+    /// decoding 1 + the drafted tokens.
+    #[serde(default = "one")]
+    tokens_per_pass: u32,
+    /// By what share a roof may be passed: stamps are taken by the client.
+    #[serde(default = "twentieth")]
+    tolerance: f64,
+}
+
+/// Hardware by name or written out.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum HardwareChoice {
+    /// The name of a definition.
+    Name(String),
+    /// The facts.
+    Inline(Hardware),
+}
+
+/// What the roofs need to know of a model.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct ModelFacts {
+    /// Parameters that take part in every token (of a mixture of experts, the active ones).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<u64>,
+    /// Bytes of weights read for every token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights_bytes: Option<u64>,
+    /// Layers with attention.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layers: Option<u64>,
+    /// Key-value heads of a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv_heads: Option<u64>,
+    /// Values in a head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    head_dim: Option<u64>,
+    /// Bytes of a cached key or value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv_bytes: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn bfloat16() -> String {
+    "bfloat16".to_owned()
+}
+
+fn twentieth() -> f64 {
+    0.05
+}
+
+impl TypedGate for PhysicalRoofs {
+    type Parameters = Parameters;
+    const NAME: &'static str = "physical-roofs";
+    const SUMMARY: &'static str = "Nothing is faster than the hardware: 2 × parameters × tokens over the window within \
+                                   the peak FLOP/s; likewise every prompt's uncached tokens within its TTFT; every \
+                                   request's decode rate × bytes of weights within the memory bandwidth; keys and values of \
+                                   the requests that are generating, beside the weights, within the memory. Roofs whose \
+                                   facts are not known are not judged. No test: what it flags cannot happen, unless a fact \
+                                   is wrong or a cache or speculation is not told.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn resolve(&self, values: &mut Values, library: &dyn Library) -> Result<(), Unresolved> {
+        let Some(name) = values.get("hardware").and_then(Json::as_str).map(str::to_owned) else {
+            return Ok(());
+        };
+        let Some(mut found) = library.find("hardware", &name) else {
+            let known = library.names("hardware");
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let message = format!("no hardware is named `{name}`");
+            return Err(Unresolved { key: "hardware", message, hint: rows::did_you_mean(&name, &known) });
+        };
+        if let Some(map) = found.as_object_mut() {
+            // The source decides nothing.
+            map.shift_remove("source");
+        }
+        values.insert("hardware".to_owned(), found);
+        Ok(())
+    }
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        let at = |key: &str| [Step::Key(key.to_owned())];
+        let HardwareChoice::Inline(hardware) = &parameters.hardware else { return Vec::new() };
+        let mut problems = Vec::new();
+        if !hardware.peak_tflops.is_empty() && !hardware.peak_tflops.contains_key(&parameters.dtype) {
+            let known: Vec<&str> = hardware.peak_tflops.keys().map(String::as_str).collect();
+            problems.push(
+                settings
+                    .problem(&at("dtype"), format!("the hardware has no peak for `{}`", parameters.dtype))
+                    .hint(rows::did_you_mean(&parameters.dtype, &known)),
+            );
+        }
+        if parameters.devices == 0 || parameters.tokens_per_pass == 0 {
+            problems.push(settings.problem(&[], "`devices` and `tokens-per-pass` are at least 1"));
+        }
+        problems
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |cell, rows| {
+            let HardwareChoice::Inline(hardware) = &parameters.hardware else {
+                return Verdict::none("the hardware is a name only", "facts of the hardware");
+            };
+            roofs(parameters, hardware, cell, rows)
+        })
+    }
+}
+
+/// One roof: how high it is and how near a cell came.
+struct Roof {
+    name: &'static str,
+    unit: &'static str,
+    height: f64,
+    reached: f64,
+    /// The rows that passed it, where it is a roof over each row.
+    rows: Vec<i64>,
+}
+
+fn roofs(parameters: &Parameters, hardware: &Hardware, cell: &Cell<'_>, rows: &CellRows) -> Verdict {
+    let model = facts(&parameters.model, cell);
+    let devices = f64::from(parameters.devices);
+    let slack = 1.0 + parameters.tolerance;
+    let ok: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
+    let mut roofs = Vec::new();
+    let peak = hardware.peak_tflops.get(&parameters.dtype).map(|t| t * devices);
+    if let (Some(peak), Some(p)) = (peak, model.parameters) {
+        let tflop = |tokens: i64| 2.0 * p as f64 * tokens as f64 / 1e12;
+        let cached = |r: &Request| r.cached_prompt_tokens.unwrap_or(0);
+        let from = ok.iter().filter_map(|r| r.sent_ns).min();
+        let to = ok.iter().filter_map(|r| r.done_ns).max();
+        if let Some(window) = from.zip(to).map(|(a, b)| (b - a) as f64 / 1e9).filter(|s| *s > 0.0) {
+            let tokens =
+                |r: &&Request| r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0);
+            let reached = tflop(ok.iter().map(tokens).sum()) / window;
+            roofs.push(Roof { name: "compute", unit: "TFLOP/s", height: peak, reached, rows: Vec::new() });
+        }
+        let prefill = |r: &&Request| {
+            let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
+            Some((r.request_id, tflop(r.prompt_tokens? - cached(r)) / seconds))
+        };
+        roofs.extend(over_rows("prefill", "TFLOP/s", peak, slack, ok.iter().filter_map(prefill)));
+    }
+    if let (Some(bandwidth), Some(bytes)) = (hardware.bandwidth_gb_per_s, model.weights_bytes) {
+        let height = bandwidth * devices * f64::from(parameters.tokens_per_pass);
+        let decode = |r: &&Request| {
+            let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
+            let seconds = (r.last_token_ns? - r.first_token_ns?) as f64 / 1e9;
+            (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
+        };
+        roofs.extend(over_rows("bandwidth", "GB/s", height, slack, ok.iter().filter_map(decode)));
+    }
+    let kv = [model.layers, model.kv_heads, model.head_dim, model.kv_bytes];
+    if let (Some(memory), Some(weights), [Some(l), Some(h), Some(d), Some(b)]) =
+        (hardware.memory_gb, model.weights_bytes, kv)
+    {
+        // Keys and values.
+        let per_token = (2 * l * h * d * b) as f64;
+        let reached = (weights as f64 + most_resident(&ok) as f64 * per_token) / 1e9;
+        roofs.push(Roof { name: "memory", unit: "GB", height: memory * devices, reached, rows: Vec::new() });
+    }
+    let expected =
+        format!("within the roofs of the hardware, {} over at most", percent(parameters.tolerance));
+    if roofs.is_empty() {
+        return Verdict::none("too little is known of the model and the hardware", expected);
+    }
+    let broken: Vec<&Roof> = roofs.iter().filter(|r| r.reached > r.height * slack).collect();
+    let say = |r: &&Roof| format!("{} {} of {} {}", r.name, show(r.reached), show(r.height), r.unit);
+    let all: Vec<&Roof> = roofs.iter().collect();
+    let told: Vec<String> = if broken.is_empty() { &all } else { &broken }.iter().map(say).collect();
+    let ids: Vec<i64> = broken.iter().flat_map(|r| r.rows.iter().copied()).collect();
+    Verdict::new(broken.is_empty(), told.join("; "), expected).evidence(some(&ids))
+}
+
+fn over_rows(
+    name: &'static str,
+    unit: &'static str,
+    height: f64,
+    slack: f64,
+    rows: impl Iterator<Item = (i64, f64)>,
+) -> Option<Roof> {
+    let rows: Vec<(i64, f64)> = rows.collect();
+    let reached = rows.iter().map(|(_, value)| *value).max_by(f64::total_cmp)?;
+    let over = rows.iter().filter(|(_, value)| *value > height * slack).map(|(id, _)| *id).collect();
+    Some(Roof { name, unit, height, reached, rows: over })
+}
+
+fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
+    let told = cell.server.as_ref().map(|s| &s.descriptor["model"]);
+    ModelFacts {
+        parameters: given.parameters.or_else(|| told?["parameters"].as_u64()),
+        weights_bytes: given.weights_bytes.or_else(|| told?["weights"]["bytes"].as_u64()),
+        layers: given.layers.or_else(|| told?["shape"]["layers"].as_u64()),
+        kv_heads: given.kv_heads.or_else(|| told?["shape"]["kv_heads"].as_u64()),
+        head_dim: given.head_dim.or_else(|| told?["shape"]["head_dim"].as_u64()),
+        kv_bytes: given.kv_bytes,
+    }
+}
+
+/// Returns the most tokens that must lie in the cache at one time: the uncached prompts of
+/// requests between their first and their last token. What they generate is not counted.
+fn most_resident(ok: &[&Request]) -> i64 {
+    let mut changes: Vec<(i64, i64)> = Vec::new();
+    for r in ok {
+        if let (Some(first), Some(last), Some(prompt)) = (r.first_token_ns, r.last_token_ns, r.prompt_tokens)
+        {
+            let tokens = prompt - r.cached_prompt_tokens.unwrap_or(0);
+            changes.extend([(first, tokens), (last, -tokens)]);
+        }
+    }
+    // At one time those that leave go first: the bound must not be passed by rounding.
+    changes.sort_unstable();
+    let mut resident = 0;
+    let running = changes.into_iter().map(|(_, change)| {
+        resident += change;
+        resident
+    });
+    running.max().unwrap_or(0)
+}

@@ -1,0 +1,232 @@
+//! How often gates cry wolf over runs that are in order, and how often they see a fault that is
+//! there. Every seed is fixed: the counts are facts, the same at each run.
+
+use artifacts::{Digest, Scalar};
+use pipeline::{CellStatus, Coordinates, InputCell, Json};
+use rows::synthetic::{ClosedLoop, facts_table};
+use rows::{CellRows, Request, Settings};
+use serde_json::json;
+
+use crate::gates::ALL;
+use crate::study::{Cell, Stage};
+
+/// What the tests below counted when this was written, for the documentation: gate, false alarms, the
+/// same of the bare test, power with every cell at fault, power with one.
+pub(crate) const SEEN: [[&str; 5]; 3] = [
+    ["warm-up", "0", "8", "50 (first fifth half as slow again)", "50 (first quarter twice as slow)"],
+    ["stationarity", "0", "19", "50 (30 % slower at the end)", "48 (60 % slower at the end)"],
+    ["order-effects", "0", "14", "45 (1.5 % slower from cell to cell)", "-"],
+];
+
+/// Runs of each rate.
+const RUNS: u64 = 200;
+
+/// How much slower a request is, by its cell, the cell's place in the order of execution, and the
+/// request's place in the cell (0 to 1).
+type Factor = fn(usize, u64, f64) -> f64;
+
+/// A study of two configurations at 1 and 4 clients, four repetitions each, in memory.
+struct Run {
+    inputs: Vec<InputCell>,
+    rows: Vec<Vec<Request>>,
+    /// The place of each cell in the order of execution.
+    order: Vec<u64>,
+}
+
+impl Run {
+    fn clean(seed: u64) -> Self {
+        Self::with(seed, 0.05)
+    }
+
+    fn with(seed: u64, mood: f64) -> Self {
+        let (mut inputs, mut rows) = (Vec::new(), Vec::new());
+        for (configuration, tpot_ms, slots) in [("batched", 5.0, 8), ("serial", 4.0, 1)] {
+            for clients in [1_u32, 4] {
+                for rep in 0..4_u64 {
+                    let seed = seed * 1_000 + inputs.len() as u64;
+                    let load = ClosedLoop {
+                        seed,
+                        clients,
+                        slots,
+                        tpot_ms,
+                        mood,
+                        requests: 40,
+                        ..ClosedLoop::default()
+                    };
+                    rows.push(load.requests());
+                    let at = vec![
+                        ("configuration".to_owned(), Scalar::Text(configuration.to_owned())),
+                        ("concurrency".to_owned(), Scalar::Int(i64::from(clients))),
+                        ("rep".to_owned(), Scalar::Int(rep as i64)),
+                    ];
+                    inputs.push(InputCell {
+                        coordinates: Coordinates(at),
+                        status: CellStatus::Ok,
+                        reason: None,
+                        parameters: Json::Null,
+                        outputs: Default::default(),
+                        record: None,
+                        live: None,
+                    });
+                }
+            }
+        }
+        // An order that mixes configurations and repetitions, another for each seed.
+        let mut order: Vec<u64> = (0..inputs.len() as u64).collect();
+        order.sort_by_key(|i| Digest::of(format!("{seed} {i}").as_bytes()).hex());
+        Self { inputs, rows, order }
+    }
+
+    /// Makes requests slower by a factor of cell, order of execution, and place in the cell (0 to 1).
+    fn slower(mut self, factor: impl Fn(usize, u64, f64) -> f64) -> Self {
+        for (cell, rows) in self.rows.iter_mut().enumerate() {
+            let n = rows.len() as f64;
+            let mut shift = 0;
+            for (i, r) in rows.iter_mut().enumerate() {
+                let factor = factor(cell, self.order[cell], i as f64 / n);
+                let sent = r.sent_ns.unwrap();
+                let stretched =
+                    |t: Option<i64>| t.map(|t| shift + sent + ((t - sent) as f64 * factor) as i64);
+                (r.headers_ns, r.first_token_ns) = (stretched(r.headers_ns), stretched(r.first_token_ns));
+                (r.last_token_ns, r.done_ns) = (stretched(r.last_token_ns), stretched(r.done_ns));
+                r.sent_ns = Some(sent + shift);
+                r.scheduled_ns = r.scheduled_ns.map(|t| t + shift);
+                // Only of one client is what follows later by that; the others' rows just spread.
+                shift += ((factor - 1.0) * (r.done_ns.unwrap() - shift - sent) as f64 / factor) as i64;
+            }
+        }
+        self
+    }
+
+    fn judged<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
+        let cells = self.inputs.iter().zip(&self.rows).zip(&self.order).map(|((input, requests), order)| {
+            let started = 1_700_000_000_000_000_000 + *order as i64 * 600_000_000_000;
+            let rows = CellRows {
+                requests_digest: Digest::of(b"rows"),
+                requests: requests.clone(),
+                chunks_digest: None,
+                chunks: Vec::new(),
+                cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
+                server_metrics: None,
+                beside: Default::default(),
+            };
+            Cell { input, rows: Some(rows), server: None, store: None }
+        });
+        let axes = ["configuration", "concurrency", "rep"].map(str::to_owned).to_vec();
+        look(&Stage { name: "ladder", axes, cells: cells.collect(), instrument: None })
+    }
+
+    /// Returns whether a gate raises the alarm, over any cell or the stage.
+    fn alarms(&self, gate: &str, parameters: &Json) -> bool {
+        let gate = ALL.iter().find(|g| g.name() == gate).unwrap();
+        let values = parameters.as_object().unwrap().clone();
+        let planned = gate.plan(&Settings { values, route: &[], what: "a gate".to_owned() }).unwrap();
+        let judgements = self.judged(|stage| gate.judge(&planned, stage).unwrap());
+        judgements.iter().any(|j| j.passed == Some(false))
+    }
+}
+
+fn alarms(gate: &str, parameters: &Json, runs: u64, make: impl Fn(u64) -> Run) -> u64 {
+    (0..runs).filter(|seed| make(*seed).alarms(gate, parameters)).count() as u64
+}
+
+const TESTS: [&str; 3] = ["warm-up", "stationarity", "order-effects"];
+
+#[test]
+fn clean_runs_raise_false_alarms_at_most_at_the_stated_rate() {
+    for gate in TESTS {
+        let found = alarms(gate, &json!({}), RUNS, Run::clean);
+        assert!(found as f64 <= 0.01 * RUNS as f64, "{gate}: {found} of {RUNS}");
+    }
+}
+
+#[test]
+fn the_bare_tests_keep_their_level_without_the_help_of_the_least_effect() {
+    for gate in TESTS {
+        let found = alarms(gate, &json!({"alpha": 0.05, "effect": 0.0}), RUNS, Run::clean);
+        // 10 expected; three standard deviations of a binomial count are 9.2.
+        assert!(found <= 19, "{gate}: {found} of {RUNS}");
+    }
+}
+
+#[test]
+fn gates_that_are_no_tests_never_alarm_over_clean_runs() {
+    let gates = [
+        ("census", json!({})),
+        ("row-status", json!({})),
+        ("expected-rows", json!({})),
+        ("degenerate", json!({})),
+        ("token-accounting", json!({})),
+        ("delivered-length", json!({})),
+        ("context-ceiling", json!({"tokens": 4096})),
+        ("client-lag", json!({})),
+        ("clock", json!({})),
+        ("identities", json!({})),
+        ("engine-identity", json!({})),
+        ("cold-cache", json!({})),
+        ("same-prompts", json!({"across": "configuration"})),
+        ("comparability", json!({"across": "configuration"})),
+        ("repeats", json!({})),
+    ];
+    for (gate, parameters) in gates {
+        assert_eq!(alarms(gate, &parameters, RUNS / 4, Run::clean), 0, "{gate}");
+    }
+}
+
+#[test]
+fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
+    // Every cell's first fifth half as slow again; every cell 30 % slower at its end; every cell
+    // 1.5 % slower than the one before it.
+    let faults: [(&str, Factor); 3] = [
+        ("warm-up", |_, _, at| if at < 0.2 { 1.5 } else { 1.0 }),
+        ("stationarity", |_, _, at| 1.0 + 0.3 * at),
+        ("order-effects", |_, order, _| 1.0 + 0.015 * order as f64),
+    ];
+    for (gate, factor) in faults {
+        let found = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
+        assert!(found >= 40, "{gate}: {found} of 50");
+    }
+}
+
+#[test]
+fn one_cell_of_sixteen_with_a_cold_start_or_a_drift_is_seen_and_named() {
+    let faults: [(&str, Factor); 2] = [
+        ("warm-up", |cell, _, at| if cell == 2 && at < 0.25 { 2.0 } else { 1.0 }),
+        ("stationarity", |cell, _, at| if cell == 2 { 1.0 + 0.6 * at } else { 1.0 }),
+    ];
+    for (gate, factor) in faults {
+        let found = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
+        assert!(found >= 45, "{gate}: {found} of 50");
+    }
+}
+
+#[test]
+fn cells_with_too_few_rows_are_not_judged_and_do_not_pass() {
+    let mut run = Run::clean(1);
+    run.rows.iter_mut().for_each(|rows| rows.truncate(6));
+    for gate in ["warm-up", "stationarity"] {
+        let gate = ALL.iter().find(|g| g.name() == gate).unwrap();
+        let planned = gate
+            .plan(&Settings { values: Default::default(), route: &[], what: "a gate".to_owned() })
+            .unwrap();
+        let judgements = run.judged(|stage| gate.judge(&planned, stage).unwrap());
+        let cells: Vec<_> = judgements.iter().filter(|j| j.cell.is_some()).collect();
+        assert_eq!(cells.len(), 16);
+        assert!(cells.iter().all(|j| j.passed.is_none()), "{cells:?}");
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test -p verify --lib -- --ignored four_hundred"]
+fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
+    for mood in [0.0, 0.05] {
+        for (alpha, most) in [(0.05, 33), (0.01, 9)] {
+            let parameters = json!({"alpha": alpha, "effect": 0.0});
+            for gate in TESTS {
+                let found = alarms(gate, &parameters, 400, |seed| Run::with(seed, mood));
+                // Three standard deviations of a binomial count above what is expected.
+                assert!(found <= most, "{gate}, alpha {alpha}, mood {mood}: {found} of 400");
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A cell's latencies in the order of sending, cut into waves: what the tests for trend look at.
+//!
+//! Requests that are in flight together share the server, so their latencies are not
+//! independent, and a rank test over requests would cry wolf. A *wave* is as many consecutive
+//! requests as are in flight on average; its median is one value.
+
+use rows::{CellRows, ChunkGaps, Request, Timing};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Sample, holm, tarone_family};
+
+use crate::finding::Judgement;
+use crate::gate::{Verdict, show};
+
+/// Which latency is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) enum Latency {
+    /// Time to the first token.
+    #[serde(rename = "ttft_ms")]
+    Ttft,
+    /// The end-to-end latency.
+    #[serde(rename = "e2e_latency_ms")]
+    E2e,
+}
+
+impl Latency {
+    pub(crate) fn e2e() -> Self {
+        Self::E2e
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft_ms",
+            Self::E2e => "e2e_latency_ms",
+        }
+    }
+
+    fn of(self, request: &Request) -> Option<f64> {
+        let timing = Timing { row: 0, request, gaps: ChunkGaps::default(), chunk_rows: Vec::new() };
+        rows::metric(self.name()).and_then(|metric| (metric.of)(&timing))
+    }
+
+    /// Returns the latencies of a cell's measured ok requests, in the order of sending.
+    pub(crate) fn in_order(self, rows: &CellRows) -> Vec<f64> {
+        let mut sent: Vec<_> = rows
+            .measured()
+            .filter(|r| r.is_ok())
+            .filter_map(|r| Some((r.sent_ns?, r.request_id, self.of(r)?)))
+            .collect();
+        sent.sort_by_key(|(at, id, _)| (*at, *id));
+        sent.into_iter().map(|(_, _, latency)| latency).collect()
+    }
+
+    /// Returns the medians of a cell's waves, in the order of sending; the last wave only if it
+    /// is whole.
+    pub(crate) fn waves(self, rows: &CellRows) -> Vec<f64> {
+        self.in_order(rows).chunks_exact(in_flight(rows)).filter_map(median).collect()
+    }
+
+    /// Returns the same without the first and the last wave where several requests are in flight:
+    /// the first finds an idle server and the last one that empties, which is no drift.
+    pub(crate) fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
+        let latencies = self.in_order(rows);
+        let size = in_flight(rows);
+        let outer = if size > 1 { size } else { 0 };
+        let inner = latencies.get(outer..latencies.len().saturating_sub(outer)).unwrap_or_default();
+        inner.chunks_exact(size).filter_map(median).collect()
+    }
+}
+
+/// Returns how many measured requests are in flight on average, rounded, at least 1: the sum of
+/// their durations over the window (Little's law).
+fn in_flight(rows: &CellRows) -> usize {
+    let spans = || rows.measured().filter_map(|r| Some((r.sent_ns?, r.done_ns?)));
+    let window = spans().map(|s| s.0).min().zip(spans().map(|s| s.1).max()).map_or(0, |(a, b)| b - a);
+    let busy: f64 = spans().map(|(a, b)| (b - a) as f64).sum();
+    if window > 0 { ((busy / window as f64).round() as usize).max(1) } else { 1 }
+}
+
+/// Returns the median; `None` without values.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    Sample::new(values.iter().copied()).ok().map(|s| s.median())
+}
+
+/// Returns by how much a series changes from its first to its last value, relative to its
+/// median: the Theil–Sen slope (the median of all pairwise slopes; Sen 1968, JASA 63, 1379)
+/// times the steps. `None` for fewer than two values or median 0.
+pub(crate) fn relative_change(values: &[f64]) -> Option<f64> {
+    let mut slopes = Vec::new();
+    for (i, a) in values.iter().enumerate() {
+        slopes.extend(values[i + 1..].iter().enumerate().map(|(j, b)| (b - a) / (j + 1) as f64));
+    }
+    let middle = median(values).filter(|m| *m != 0.0)?;
+    Some(median(&slopes)? * (values.len() - 1) as f64 / middle)
+}
+
+/// The test of one cell, before it is known how many others are tested.
+pub(crate) struct CellTest {
+    pub(crate) cell: usize,
+    pub(crate) p: f64,
+    /// The smallest p value rows in this number can give.
+    pub(crate) least: f64,
+    /// Whether the effect is large enough to matter.
+    pub(crate) matters: bool,
+    pub(crate) observed: String,
+}
+
+/// Turns tests of cells into judgements that together raise a false alarm with a chance of at
+/// most `alpha`: Holm's adjustment over Tarone's family. Cells outside it have too few rows to
+/// tell anything among so many, and are not judged.
+pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Judgement> {
+    let least: Vec<f64> = tests.iter().map(|t| t.least).collect();
+    let members = tarone_family(&least, alpha);
+    let p: Vec<f64> = tests.iter().zip(&members).filter(|(_, m)| **m).map(|(t, _)| t.p).collect();
+    let mut adjusted = holm(&p).into_iter();
+    let settled = tests.into_iter().zip(members).map(|(test, member)| {
+        let verdict = match member.then(|| adjusted.next()).flatten() {
+            Some(adjusted) => {
+                let observed =
+                    format!("{}; p {} adjusted over {} cells", test.observed, show(adjusted), p.len());
+                Verdict::new(!(adjusted <= alpha && test.matters), observed, expected)
+            }
+            None => Verdict::none(
+                format!("{}; too few waves to judge this cell by itself", test.observed),
+                expected,
+            ),
+        };
+        verdict.of_cell(test.cell)
+    });
+    settled.collect()
+}

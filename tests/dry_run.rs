@@ -1,0 +1,103 @@
+//! The dry run: what is wrong with an analysis or a report shows before anything is measured,
+//! and what only made-up rows make wrong does not stand in the way.
+
+use std::fs;
+
+use crate::support::{Project, assert_snapshot};
+
+const QUICKSTART: &str = "experiments/quickstart.yaml";
+const TEMPLATE: &str = "templates/quickstart.md";
+
+/// Returns a project whose report ends with a line more.
+fn with_line(line: &str) -> Project {
+    let project = Project::new();
+    let path = project.path().join(TEMPLATE);
+    let text = fs::read_to_string(&path).expect("the template");
+    fs::write(&path, format!("{text}\n{line}\n")).expect("the template can be written");
+    project
+}
+
+/// Returns the findings of a dry run: whether each is certain, and its reason.
+fn findings(project: &Project, experiment: &str) -> Vec<(bool, String)> {
+    let plan = project.run(["plan", experiment, "--dry-run", "--json"]).json();
+    let found = plan["dry_run"]["findings"].as_array().expect("a list of findings").iter();
+    found.map(|f| (f["certain"] == true, f["reason"].as_str().expect("a reason").to_owned())).collect()
+}
+
+#[test]
+fn the_shipped_experiments_hold_on_made_up_rows_and_nothing_is_kept() {
+    let project = Project::new();
+    for experiment in ["quickstart", "prompt-cache", "open-loop", "simulated"] {
+        let file = format!("experiments/{experiment}.yaml");
+        let plan = project.run(["plan", &file, "--dry-run"]).ok();
+        let told = "of verification, analysis and report hold on made-up rows";
+        assert!(plan.stdout.contains(told), "{experiment}: {}{}", plan.stdout, plan.stderr);
+        assert!(!project.path().join(format!("experiments/{experiment}.lock")).exists());
+    }
+    let objects = project.path().join(".benchtrail/objects");
+    assert_eq!(fs::read_dir(objects).expect("the store").count(), 0, "the dry run left objects");
+}
+
+#[test]
+fn a_number_without_a_trace_is_an_error_before_anything_is_measured() {
+    let project = with_line("It is 3.14 times as fast.");
+    let outcome = project.run(["run", QUICKSTART, "--smoke"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+    assert_snapshot("errors/dry-run.txt", &outcome.stderr, &project);
+    assert!(!project.path().join("experiments/quickstart.smoke.lock").exists());
+}
+
+#[test]
+fn a_name_that_no_table_has_is_an_error() {
+    for line in [
+        "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"wilcoxon_q\") }}",
+        "{{ row(\"results.ladder\", {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
+        "{{ value(\"results.laddr\", none, \"n\") }}",
+    ] {
+        let project = with_line(line);
+        let found = findings(&project, QUICKSTART);
+        assert!(matches!(found.as_slice(), [(true, _)]), "{line}: {found:?}");
+        assert_eq!(project.run(["plan", QUICKSTART, "--dry-run"]).code, Some(2));
+    }
+}
+
+#[test]
+fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
+    let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"verdict\": \"directional\"})\
+                .show(\"verdict\") }}";
+    let project = with_line(line);
+    let found = findings(&project, QUICKSTART);
+    assert!(matches!(found.as_slice(), [(false, _)]), "{found:?}");
+    project.run(["plan", QUICKSTART, "--dry-run"]).ok();
+}
+
+#[test]
+fn an_analysis_that_cannot_be_computed_is_told_with_its_place() {
+    let project = Project::new();
+    // Nobody can know before the query runs that its rows have no key.
+    project.edit(
+        "experiments/simulated.yaml",
+        "      efficiency: {operator: parallel-efficiency",
+        "      twice: {operator: sql, keys: [configuration], query: select configuration from means}\n      \
+         efficiency: {operator: parallel-efficiency",
+    );
+    let outcome = project.run(["run", "experiments/simulated.yaml"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("experiments/simulated.yaml:"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("(stages.results.tables.twice)"), "{}", outcome.stderr);
+    let all_the_same = project.run(["run", "experiments/simulated.yaml", "--no-dry-run"]);
+    assert_eq!(all_the_same.code, Some(1), "{}", all_the_same.stderr);
+    assert!(project.path().join("experiments/simulated.lock").exists());
+}
+
+#[test]
+fn gates_that_made_up_rows_do_not_pass_are_no_errors() {
+    let project = Project::new();
+    project.edit(
+        "experiments/simulated.yaml",
+        "      - {gate: repeats}",
+        "      - {gate: sql, name: never, query: \"select 0 as passed\"}",
+    );
+    let plan = project.run(["plan", "experiments/simulated.yaml", "--dry-run"]).ok();
+    assert!(plan.stdout.contains("hold on made-up rows"), "{}", plan.stdout);
+}
