@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun
 /// only what changed, ask where a number came from, publish the report.
@@ -168,7 +168,11 @@ Examples:
     Why(WhyArgs),
     /// Recompute every number of a report from its artifacts and check every digest on the way.
     #[command(after_long_help = "Examples:
-  benchtrail audit reports/quickstart/report.md")]
+  benchtrail audit reports/quickstart/report.md
+  benchtrail audit --foreign their-report.md --data their-tables --sarif findings.sarif
+
+With --foreign the report need not be Benchtrail's: its numbers are held against each other and
+against the tables of --data. Rules and what the confidences mean: docs/foreign-audit.md.")]
     Audit(AuditArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:
@@ -533,6 +537,29 @@ pub(crate) struct WhyArgs {
 pub(crate) struct AuditArgs {
     /// The report.
     pub(crate) report: PathBuf,
+    /// The report is not Benchtrail's: Markdown, or text extracted from another format.
+    #[arg(long)]
+    pub(crate) foreign: bool,
+    /// Tables to hold the report against: a folder of CSV, TSV, JSON lines (.jsonl) or Parquet files.
+    #[arg(long, value_name = "DIR", requires = "foreign")]
+    pub(crate) data: Option<PathBuf>,
+    /// Write the findings as SARIF 2.1.0 too.
+    #[arg(long, value_name = "FILE", requires = "foreign")]
+    pub(crate) sarif: Option<PathBuf>,
+    /// Exit with 1 from this confidence on; lower ones are shown all the same.
+    #[arg(long, value_name = "CONFIDENCE", value_enum, default_value_t = AtLeast::High, requires = "foreign")]
+    pub(crate) at_least: AtLeast,
+}
+
+/// Confidence of a finding in a foreign report.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum AtLeast {
+    /// To look at.
+    Low,
+    /// What the words are bound to is an inference; the arithmetic is not.
+    Medium,
+    /// Operands and result stand beside each other, or the form is broken.
+    High,
 }
 
 /// Arguments of `publish`.

@@ -1,8 +1,11 @@
-//! `audit`: every number of a report read again from its artifacts, every digest checked.
+//! `audit`: every number of a report read again from its artifacts, every digest checked; or the numbers of a
+//! foreign report held against each other and against data.
+
+use std::fs;
 
 use artifacts::Scalar;
 
-use crate::args::{AuditArgs, Global};
+use crate::args::{AtLeast, AuditArgs, Global};
 use crate::commands::why::{open_document, open_store, provenance};
 use crate::exit::Stop;
 use crate::project::shown;
@@ -28,6 +31,9 @@ pub(super) fn judge(rule: &str, read: trail::Read<'_>) -> Result<trail::Judged, 
 }
 
 pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
+    if arguments.foreign {
+        return audit_foreign(arguments, global);
+    }
     let document = open_document(&arguments.report)?;
     let (project, store) = open_store(&arguments.report, global)?;
     let provenance = provenance(&project, &store, &document)?;
@@ -45,4 +51,37 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
         }
     }
     if audit.holds() { Ok(()) } else { Err(Stop::told()) }
+}
+
+fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
+    let name = shown(&arguments.report);
+    let bytes = fs::read(&arguments.report).map_err(|error| {
+        Stop::usage(format!("{name}: {error}")).hint("give the report as a Markdown or text file")
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        Stop::usage(format!("{name}: not UTF-8 text: {error}"))
+            .hint("extract the text first, for instance with pdftotext -layout")
+    })?;
+    let (tables, unread) = match &arguments.data {
+        Some(folder) => foreign::read_folder(folder).map_err(|error| {
+            Stop::usage(format!("{}: {error}", shown(folder))).hint("--data is a folder of tables")
+        })?,
+        None => (Vec::new(), Vec::new()),
+    };
+    let audit = foreign::audit(&name, &text, &tables, unread);
+    if let Some(file) = &arguments.sarif {
+        let sarif = serde_json::to_string_pretty(&foreign::sarif(&audit)).map_err(Stop::failed)?;
+        fs::write(file, sarif + "\n").map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))?;
+    }
+    if global.json {
+        say(&serde_json::to_string_pretty(&audit).map_err(Stop::failed)?);
+    } else {
+        say(&audit.to_string());
+    }
+    let at_least = match arguments.at_least {
+        AtLeast::Low => foreign::Confidence::Low,
+        AtLeast::Medium => foreign::Confidence::Medium,
+        AtLeast::High => foreign::Confidence::High,
+    };
+    if audit.count(at_least) == 0 { Ok(()) } else { Err(Stop::told()) }
 }

@@ -1,0 +1,138 @@
+//! Data tables of a folder: CSV, TSV, JSON lines, Parquet.
+
+use std::fs;
+use std::path::Path;
+
+use artifacts::Scalar;
+
+use crate::table::{Cell, Row, Table};
+
+/// Files above this many rows are read up to here; the audit says so.
+const MOST_ROWS: usize = 2_000_000;
+
+/// Reads every table below a folder, in the order of their names. Files that cannot be read are named in
+/// the second part, with the reason.
+///
+/// # Errors
+/// If the folder itself cannot be listed.
+pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> {
+    let mut paths = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_file() {
+                paths.push(entry.path());
+            }
+        }
+    }
+    paths.sort();
+    let (mut tables, mut unread) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+        let extension =
+            path.extension().map(|part| part.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let read = match extension.as_str() {
+            "csv" => delimited(&path, b','),
+            "tsv" => delimited(&path, b'\t'),
+            "jsonl" | "ndjson" => json_lines(&path),
+            "parquet" => parquet(&path),
+            _ => continue,
+        };
+        match read {
+            Ok(mut table) => {
+                if table.rows.len() >= MOST_ROWS {
+                    unread.push(format!("{name}: rows after the first {MOST_ROWS}"));
+                }
+                table.file = name;
+                tables.push(table);
+            }
+            Err(reason) => unread.push(format!("{name}: {reason}")),
+        }
+    }
+    Ok((tables, unread))
+}
+
+fn delimited(path: &Path, delimiter: u8) -> Result<Table, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .comment(Some(b'#'))
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let columns: Vec<String> = reader
+        .headers()
+        .map_err(|error| error.to_string())?
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .collect();
+    let mut rows = Vec::new();
+    for record in reader.records().take(MOST_ROWS) {
+        let record = record.map_err(|error| error.to_string())?;
+        let line = record.position().map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
+        rows.push(Row { line, cells: record.iter().map(|text| Cell::new(text, 1)).collect() });
+    }
+    Ok(Table { columns, rows, ..Table::default() })
+}
+
+fn json_lines(path: &Path) -> Result<Table, String> {
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut columns: Vec<String> = Vec::new();
+    let mut rows = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS)
+    {
+        let value: serde_json::Value =
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))?;
+        let Some(object) = value.as_object() else {
+            return Err(format!("line {}: not an object", index + 1));
+        };
+        let mut cells = vec![Cell::default(); columns.len()];
+        for (name, value) in object {
+            let text = match value {
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+                    String::new()
+                }
+                other => other.to_string(),
+            };
+            match columns.iter().position(|column| column == name) {
+                Some(at) => cells[at] = Cell::new(&text, 1),
+                None => {
+                    columns.push(name.clone());
+                    cells.push(Cell::new(&text, 1));
+                }
+            }
+        }
+        rows.push(Row { line: index + 1, cells });
+    }
+    Ok(Table { columns, rows, ..Table::default() })
+}
+
+fn parquet(path: &Path) -> Result<Table, String> {
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let table = artifacts::Table::from_parquet(bytes).map_err(|error| error.to_string())?;
+    let columns = table.names();
+    let mut rows: Vec<Row> =
+        (0..table.rows().min(MOST_ROWS)).map(|row| Row { line: row + 1, cells: Vec::new() }).collect();
+    for name in &columns {
+        for (at, row) in rows.iter_mut().enumerate() {
+            let value = table.value(name, at).map_err(|error| error.to_string())?;
+            row.cells.push(Cell::new(&scalar(&value), 1));
+        }
+    }
+    Ok(Table { columns, rows, ..Table::default() })
+}
+
+fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::Null => String::new(),
+        Scalar::Bool(value) => value.to_string(),
+        Scalar::Int(value) => value.to_string(),
+        Scalar::Float(value) => value.to_string(),
+        Scalar::Text(value) => value.clone(),
+    }
+}
