@@ -135,6 +135,15 @@ pub(crate) enum Command {
 
 The definition of every metric, and where other tools define it otherwise: docs/load.md")]
     Load(Box<LoadArgs>),
+    /// Measure the error of the load generator itself on this machine.
+    #[command(after_long_help = "Examples:
+  benchtrail calibrate --quick
+  benchtrail calibrate --out calibration
+  benchtrail calibrate --concurrency 1,64,1024 --gap '5 ms,20 ms' --duration '5 s'
+  benchtrail calibrate --rate 100,1000 --bound '1 ms,10 ms' --json
+
+What is compared with what, and what the columns mean: docs/load-accuracy.md")]
+    Calibrate(CalibrateArgs),
     /// Ask the tables of an experiment a question in SQL.
     #[command(
         after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
@@ -390,8 +399,15 @@ pub(crate) struct LoadArgs {
     /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) prompt_words: Option<(u32, u32)>,
+    /// Prompts of so many tokens, made of random words: `N` or `A..B`. The server's own
+    /// tokenizer counts, unless --tokenizer is given.
+    #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
+    pub(crate) prompt_tokens: Option<(u32, u32)>,
+    /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
+    #[arg(long, value_name = "FILE", requires = "prompt_tokens", help_heading = "What a request asks for")]
+    pub(crate) tokenizer: Option<String>,
     /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
-    /// so [default: as the workload says; 64 with --prompt-words].
+    /// so [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Decides prompts and random arrivals.
@@ -444,6 +460,38 @@ pub(crate) struct LoadArgs {
     pub(crate) out: Option<PathBuf>,
     /// Say nothing but the result.
     #[arg(long, short, help_heading = "Results")]
+    pub(crate) quiet: bool,
+}
+
+/// Arguments of `calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Closed loops of so many clients, separated by commas [default: 1,16,64,256].
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub(crate) concurrency: Vec<u32>,
+    /// Constant arrivals of so many requests a second, separated by commas [default: 50,200].
+    #[arg(long, value_name = "R,…", value_delimiter = ',')]
+    pub(crate) rate: Vec<f64>,
+    /// Gaps between tokens, separated by commas [default: 10 ms,50 ms].
+    #[arg(long, value_name = "SPAN,…", value_delimiter = ',')]
+    pub(crate) gap: Vec<String>,
+    /// How long each point is measured, about [default: 3 s].
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) duration: Option<String>,
+    /// What |error| of TTFT and E2E may be: median and 99th percentile [default: 2 ms,20 ms].
+    #[arg(long, value_name = "P50,P99", value_parser = parse_spans)]
+    pub(crate) bound: Option<(String, String)>,
+    /// A small grid, one second a point.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Decides the prompts.
+    #[arg(long, value_name = "N", default_value_t = 164)]
+    pub(crate) seed: u64,
+    /// Write calibration.parquet and instrument.json into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Say nothing but the result.
+    #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
@@ -638,6 +686,14 @@ fn parse_count(text: &str) -> Result<(u32, u32), String> {
         Some(_) => Err(format!("`{text}`: at least 1, and the smaller number first")),
         None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
     }
+}
+
+/// Reads two spans of time, separated by a comma.
+fn parse_spans(text: &str) -> Result<(String, String), String> {
+    let (first, second) = text.split_once(',').ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
+    load::Span::parse(first)?;
+    load::Span::parse(second)?;
+    Ok((first.trim().to_owned(), second.trim().to_owned()))
 }
 
 fn parse_bound(text: &str) -> Result<(String, f64), String> {

@@ -21,12 +21,19 @@ use clap::Parser;
 fn main() -> ExitCode {
     // The engine's launcher: these arguments are another program's and not for our parser.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == pipeline::process::EXEC_COMMAND) {
+    let first = arguments.next();
+    if first.as_ref().is_some_and(|first| first == pipeline::process::EXEC_COMMAND) {
         let error = match pipeline::process::exec_child(arguments) {
             Ok(never) => match never {},
             Err(error) => error,
         };
         return exit::Stop::machine(error).report();
+    }
+    // The reference server of a calibration: started by ourselves, too.
+    if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {
+        let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+        let served = load::reference::serve_process(arguments, std::io::stdin(), std::io::stdout());
+        return served.map_or_else(|error| exit::Stop::machine(error).report(), |()| ExitCode::SUCCESS);
     }
     match commands::execute(&args::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,7 @@ const COMMANDS: &[&str] = &[
     "ls",
     "show",
     "load",
+    "calibrate",
     "sql",
     "why",
     "audit",

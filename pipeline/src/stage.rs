@@ -77,6 +77,12 @@ pub trait Library {
     fn find(&self, collection: &str, name: &str) -> Option<Json>;
     /// Returns the names in a collection, sorted.
     fn names(&self, collection: &str) -> Vec<String>;
+    /// Says what a definition that is used amounts to; returns the other name under which the
+    /// same content was used before in this experiment, if there is one. Where two names for
+    /// one thing would pass as two things, a kind makes a problem of it.
+    fn claim(&self, _collection: &str, _name: &str, _content: &Json) -> Option<String> {
+        None
+    }
 }
 
 /// A definition shipped with the binary.

@@ -77,7 +77,10 @@ fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         profile: arguments.profile.clone(),
         smoke: arguments.smoke,
     };
-    super::plan::plan(&PlanArgs { experiment, selection: Selection::default(), cells: false }, global)
+    super::plan::plan(
+        &PlanArgs { experiment, selection: Selection::default(), cells: false, dry_run: false },
+        global,
+    )
 }
 
 /// Where one of the studies is.

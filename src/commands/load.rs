@@ -23,10 +23,15 @@ use crate::session::user_folders;
 use crate::terminal::{complain, is_watched, say};
 
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
-    let (spec, telemetry) = spec(arguments)?;
+    let settings = checked_settings(arguments)?;
+    // Without a folder nothing would be left of the samples.
+    let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
+    let telemetry = if wanted { settings.telemetry.clone() } else { Telemetry::none() };
     let api_key =
         arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
     let target = target(arguments, api_key)?;
+    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    let spec = LoadSpec::for_target(settings, origin, &target).map_err(Stop::usage)?;
     let private;
     let folder = match &arguments.out {
         Some(folder) => {
@@ -93,9 +98,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     }
 }
 
-/// Returns what is sent and when. The settings go the way of an experiment's: the same checks,
-/// the same search for workloads, the same meaning.
-fn spec(arguments: &LoadArgs) -> Result<(LoadSpec, Telemetry), Stop> {
+/// Returns the settings in full. They go the way of an experiment's: the same checks, the same
+/// search for workloads, the same meaning.
+fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
     let experiment =
         json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
     let options = Options { user_folders: user_folders(), ..Options::default() };
@@ -120,11 +125,7 @@ fn spec(arguments: &LoadArgs) -> Result<(LoadSpec, Telemetry), Stop> {
             if from == to { Count::Fixed(from) } else { Count::Range(Range { from, to }) };
         workload.output.mode = OutputMode::Exact;
     }
-    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
-    // Without a folder nothing would be left of the samples.
-    let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
-    let telemetry = if wanted { settings.telemetry.clone() } else { Telemetry::none() };
-    Ok((LoadSpec::new(settings, origin).map_err(Stop::usage)?, telemetry))
+    Ok(settings)
 }
 
 fn settings(arguments: &LoadArgs) -> Value {
@@ -155,11 +156,23 @@ fn settings(arguments: &LoadArgs) -> Value {
             "sampling": { "temperature": 0, "seed": 1 },
         })
     };
-    let workload = match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
-        (Some((from, to)), _, _) => generated(json!({ "words": { "length": { "from": from, "to": to } } })),
-        (None, Some(name), _) => json!(name),
-        (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
-        (None, None, None) => json!("short-decode"),
+    let workload = if let Some((from, to)) = arguments.prompt_tokens {
+        let length = json!({ "tokens": { "from": from, "to": to } });
+        let mut workload = generated(json!({ "words": { "length": length } }));
+        workload["tokenizer"] = match &arguments.tokenizer {
+            Some(file) => json!({ "file": file }),
+            None => json!({ "server": {} }),
+        };
+        workload
+    } else {
+        match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
+            (Some((from, to)), _, _) => {
+                generated(json!({ "words": { "length": { "from": from, "to": to } } }))
+            }
+            (None, Some(name), _) => json!(name),
+            (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
+            (None, None, None) => json!("short-decode"),
+        }
     };
     let mut settings = json!({
         "kind": "load",

@@ -75,11 +75,20 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
         );
         row("Arrival rate as sent", number(Some(a.sent_rate), 2), &drawn);
     }
+    if let Some(health) = &result.cell.health
+        && let Some(verdict) = health.verdict
+    {
+        let stated = format!("ms; {}, measuring thread busy {}", verdict.word(), number(health.busy, 2));
+        row("Stamps late by at most", number(health.stamp_error_bound_ms, 3), &stated);
+    }
     row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
     row("Total output tokens", summary.output_tokens.to_string(), "tok");
     row("Request throughput", number(summary.request_throughput, 2), "req/s");
     row("Output token throughput", number(summary.output_throughput, 2), "tok/s");
     row("Total token throughput", number(summary.total_throughput, 2), "tok/s");
+    if let Some(rate) = summary.schema_valid_rate {
+        row("Valid structured output", number(Some(rate * 100.0), 1), "% of complete answers");
+    }
     if *slo != Slo::default() {
         let bounds = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms)];
         let bounds: Vec<String> =
@@ -105,7 +114,7 @@ fn latencies(summary: &Summary) -> Vec<Vec<String>> {
 }
 
 /// The samples of a run: their names in JSON and in the table.
-fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 6] {
+fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 8] {
     [
         ("ttft_ms", "TTFT  time to first token", summary.ttft),
         ("ttft_scheduled_ms", "TTFT  from its scheduled time", summary.ttft_scheduled),
@@ -113,6 +122,8 @@ fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution
         ("icl_ms", "ICL   between chunks (others: ITL)", summary.icl),
         ("e2e_latency_ms", "E2E   to the last token", summary.e2e_latency),
         ("send_lag_ms", "Send lag of this client", summary.send_lag),
+        ("ttft_beyond_server_ms", "TTFT  beyond the server's own account", summary.ttft_beyond_server),
+        ("e2e_beyond_server_ms", "E2E   beyond the server's own account", summary.e2e_beyond_server),
     ]
 }
 
@@ -175,8 +186,17 @@ pub(super) fn json_of(
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "goodput_per_s": summary.goodput,
         "slo_pass_rate": summary.slo_pass_rate,
+        "schema_valid_rate": summary.schema_valid_rate,
         "client_cpu_s": result.cell.client_cpu_ns.map(|ns| ns as f64 / 1e9),
         "observations": result.observations,
+        "client": result.cell.health.as_ref().map(|h| json!({
+            "verdict": h.verdict.map(load::ClientVerdict::word),
+            "stamp_error_bound_ms": h.stamp_error_bound_ms,
+            "wake_lag_p50_ms": h.wake_lag_ms.map(|lag| lag[0]),
+            "wake_lag_p99_ms": h.wake_lag_ms.map(|lag| lag[1]),
+            "busy": h.busy, "run_queue_wait": h.run_queue_wait, "cpu_steal": h.cpu_steal,
+            "chunks_per_read": h.chunks_per_read,
+        })),
         "warnings": result.warnings,
     });
     for (name, _, sample) in named(summary) {

@@ -1,6 +1,7 @@
 //! A file for each command.
 
 mod audit;
+mod calibrate;
 mod diff;
 mod doctor;
 mod fsck;
@@ -32,6 +33,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         Command::Run(arguments) => run::run(arguments, global),
         Command::Load(arguments) => load::load(arguments, global),
+        Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),
         Command::Status(arguments) => status::status(arguments, global),
         Command::Ls(arguments) => ls::ls(arguments, global),

@@ -123,17 +123,30 @@ fn the_tables_are_those_of_a_load_stage() {
 fn what_runs_beside_the_load_is_sampled_into_the_folder() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
+    let script =
+        "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
     // Written by a shell: what this process holds open for writing cannot be executed.
     let write = "printf '%s' \"$1\" > nvidia-smi && chmod +x nvidia-smi";
-    let written =
-        Command::new("sh").args(["-c", write, "sh", script]).current_dir(folder.path()).status().expect("a shell");
+    let written = Command::new("sh")
+        .args(["-c", write, "sh", script])
+        .current_dir(folder.path())
+        .status()
+        .expect("a shell");
     assert!(written.success());
     let out = folder.path().join("rows");
     let pid = std::process::id().to_string();
     let arguments = [
-        "--requests", "4", "--gpu", "nvidia-smi", "--telemetry-interval", "50 ms", "--server-pid", &pid, "--json",
-        "--out", out.to_str().expect("UTF-8"),
+        "--requests",
+        "4",
+        "--gpu",
+        "nvidia-smi",
+        "--telemetry-interval",
+        "50 ms",
+        "--server-pid",
+        &pid,
+        "--json",
+        "--out",
+        out.to_str().expect("UTF-8"),
     ];
     let path = std::env::var_os("PATH").expect("a search path");
     let path = std::iter::once(folder.path().to_owned()).chain(std::env::split_paths(&path));
@@ -289,4 +302,63 @@ fn a_key_that_is_not_set_is_told_before_anything_is_sent() {
     assert_eq!(shown.code, Some(4));
     assert!(shown.stderr.contains("`LOAD_TEST_NO_SUCH_KEY`"), "{}", shown.stderr);
     assert!(server.truth(0).is_empty());
+}
+
+/// Lets a process run for 20 of every 100 ms, until it ends.
+fn throttle(child: &mut std::process::Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    let signal = |signal| {
+        // The process may have ended a moment ago; it is not reaped before `try_wait` says so.
+        let _ended = rustix::process::kill_process(pid, signal);
+    };
+    while child.try_wait().expect("its state is known").is_none() {
+        signal(rustix::process::Signal::STOP);
+        std::thread::sleep(Duration::from_millis(80));
+        signal(rustix::process::Signal::CONT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_client_throttled_to_a_fifth_says_that_it_was_the_bottleneck() {
+    let behaviour =
+        Behaviour { ttft: Duration::from_millis(20), gap: Duration::from_millis(5), ..Behaviour::default() };
+    let server = server(behaviour);
+    for attempt in 0..3 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().to_str().expect("UTF-8");
+        let more = ["--concurrency", "4", "--requests", "32", "--output-tokens", "64", "--out", out];
+        let mut child = command(&server.url(), &more)
+            .args(["--prompt-words", "8", "--quiet"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        throttle(&mut child);
+        let cell = table(folder.path(), "cell");
+        assert_eq!(cell.text("client_verdict").unwrap(), [Some("client_bound")], "attempt {attempt}");
+        // It stood still for 80 ms again and again: so late its stamps may be, and it says so.
+        assert!(cell.float("stamp_error_bound").unwrap()[0].unwrap() > 50.0);
+    }
+}
+
+#[test]
+fn calibrating_prints_errors_and_what_they_cover() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("UTF-8");
+    let calibrate = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        let grid = ["calibrate", "--concurrency", "1,4", "--gap", "1 ms", "--duration", "200 ms"];
+        outcome(command.args(grid).args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir()))
+    };
+    let shown = calibrate(&["--bound", "100 s,100 s", "--out", out]).ok().stdout;
+    for part in ["load", "TTFT bias", "1 client", "4 clients", "Kept up to ", "docs/load-accuracy.md"] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
+    assert_eq!(table(folder.path(), "calibration").rows(), 10);
+    assert!(folder.path().join("instrument.json").is_file());
+    // Nothing keeps a bound of 0, and an earlier calibration is not overwritten.
+    let strict = calibrate(&["--bound", "0 s,0 s", "--json"]);
+    assert_eq!((strict.code, &strict.json()["instrument"]["covered"]), (Some(1), &Value::Null));
+    assert_eq!(calibrate(&["--out", out]).code, Some(2));
+    assert_eq!(calibrate(&["--rate", "0"]).code, Some(2));
 }

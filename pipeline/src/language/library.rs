@@ -53,6 +53,8 @@ pub(crate) struct Layers<'a> {
     parsed: RefCell<BTreeMap<(usize, String, String), Option<Node>>>,
     found: RefCell<BTreeMap<(String, String), Found>>,
     touched_broken: Cell<bool>,
+    /// The first name used for a content, by collection and canonical text.
+    claims: RefCell<BTreeMap<(String, String), String>>,
 }
 
 #[derive(Clone)]
@@ -92,6 +94,7 @@ impl<'a> Layers<'a> {
             parsed: RefCell::default(),
             found: RefCell::default(),
             touched_broken: Cell::new(false),
+            claims: RefCell::default(),
         }
     }
 
@@ -282,6 +285,15 @@ impl Library for Layers<'_> {
         let shipped = self.registry.shipped.iter().filter(|s| s.collection == collection);
         names.extend(shipped.map(|s| s.name.to_owned()));
         names.into_iter().collect()
+    }
+
+    fn claim(&self, collection: &str, name: &str, content: &Json) -> Option<String> {
+        let mut content = content.clone();
+        content.sort_all_objects();
+        let mut claims = self.claims.borrow_mut();
+        let key = (collection.to_owned(), content.to_string());
+        let first = claims.entry(key).or_insert_with(|| name.to_owned());
+        (first.as_str() != name).then(|| first.clone())
     }
 }
 

@@ -1,58 +1,172 @@
 //! How far the load generator's figures are from what a reference server really sent.
 //!
-//! `cargo bench -p load --bench accuracy [-- --quick]`. The server is a process of its own on
-//! the same machine; it logs when each token was really handed to the kernel. Printed per
-//! number of streams: reported minus true TTFT (p50, p99) and chunk gap (p50), the client's CPU
-//! time per token, and with no waiting at all the ceiling in requests and chunks a second.
+//! `cargo bench -p load --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
+//! `ceiling`, `arrivals`, `self-proof`. The server is a process of its own on the same machine; it
+//! logs when each request was read and each token handed to the kernel. Printed per number of
+//! streams: errors of single requests (bias, median and 99th percentile of |reported − true|), the
+//! difference of the medians, the client's CPU time per token, when the first request was sent
+//! and this process's peak memory; with no waiting at all the ceiling in requests and chunks a
+//! second; arrivals as sent; and for many runs, throttled to a fifth and not, the client's
+//! verdict on itself and whether its stated bound covers the true error.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use load::reference::read_truth;
+use load::calibrate::{Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
 use load::{
-    Arrival, ClosedLoop, Count, Delivery, Distribution, LoadResult, LoadSpec, Origin, Output, OutputMode,
-    Phase, PromptSet, Rate, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload,
-    run_load,
+    Api, Arrival, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
+    RequestStatus, Settings, Span, Target, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
+use serde_json::json;
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let quick = std::env::args().any(|a| a == "--quick");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = arguments.iter().position(|a| a == "client") {
+        return client(&arguments[at + 1..]);
+    }
+    let quick = arguments.iter().any(|a| a == "--quick");
+    let only = arguments.iter().position(|a| a == "--only").and_then(|at| arguments.get(at + 1));
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
     let mut out = std::io::stdout();
-    writeln!(out, "TTFT 50 ms, 64 tokens, 10 ms apart; reported minus true, ms")?;
+    if wanted("streams") {
+        streams(&mut out, quick)?;
+    }
+    if wanted("ceiling") {
+        ceiling(&mut out, quick)?;
+    }
+    if wanted("arrivals") {
+        arrivals(&mut out, quick)?;
+    }
+    if wanted("self-proof") {
+        self_proof(&mut out, quick)?;
+    }
+    Ok(())
+}
+
+fn launcher() -> Launcher {
+    Launcher { program: PathBuf::from(env!("CARGO_BIN_EXE_reference-server")), arguments: Vec::new() }
+}
+
+fn grid() -> Grid {
+    Grid { ttft: Span::milliseconds(50), tokens: 64, ..Grid::default() }
+}
+
+fn origin() -> Origin {
+    Origin { seed: 1, replicate: Coordinates::default() }
+}
+
+fn point(clients: u32, requests: u64) -> Point {
+    Point { concurrency: Some(clients), rate: None, gap: Span::milliseconds(10), requests }
+}
+
+/// Peak resident memory of this process so far, MiB.
+fn peak_memory_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1024.0)
+}
+
+fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
+    writeln!(out, "TTFT 50 ms, 64 tokens, 10 ms apart; reported − true, ms; each line a process of its own")?;
     writeln!(
         out,
-        "{:>7} {:>9} {:>10} {:>10} {:>10} {:>10} {:>12} {:>8} {:>8}",
-        "streams", "requests", "ttft p50", "ttft p99", "icl p50", "icl p99", "us CPU/tok", "req/s", "not ok"
+        "{:>7} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>7}",
+        "streams",
+        "n",
+        "p50 diff",
+        "p99 diff",
+        "ttft bias",
+        "|p50|",
+        "|p99|",
+        "icl |p50|",
+        "stamp p50",
+        "stamp p99",
+        "stated",
+        "us/tok",
+        "first ms",
+        "lost"
     )?;
-    for clients in [1, 16, 64, 256, 1024] {
-        let requests = if quick { clients as usize * 2 } else { (clients as usize * 8).clamp(16, 4096) };
-        let server = Server::start(&["--ttft-ms", "50", "--gap-ms", "10", "--tokens", "64"])?;
-        let result = server.send(closed(clients), requests, 64)?;
-        let truth = server.truth()?;
-        let warm = requests.min(clients as usize);
-        let (true_ttft, true_gap) = truth_figures(&truth, warm)?;
-        let seen = load::summarize(&result.requests, &result.chunks, &Default::default());
-        let (ttft, icl) = (seen.ttft.ok_or("no TTFT")?, seen.icl.ok_or("no gaps")?);
+    for clients in [1_u64, 16, 64, 256, 1024] {
+        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 4096) };
+        let line = own(&["streams", &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
+        out.write_all(&line.stdout)?;
+    }
+    let requests = if quick { "2048" } else { "4096" };
+    let line = own(&["memory", "1024", requests])?.wait_with_output()?;
+    out.write_all(&line.stdout)?;
+    Ok(())
+}
+
+/// Starts this program again as a client: its memory and its threads are then its own, and it
+/// can be throttled.
+fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    Ok(command.arg("client").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
+}
+
+/// What a client process does: one point, one line.
+fn client(arguments: &[String]) -> Result<(), Failure> {
+    let [what, clients, requests] = arguments else { return Err("client WHAT CLIENTS REQUESTS".into()) };
+    let point = point(clients.parse()?, requests.parse()?);
+    let mut out = std::io::stdout();
+    if what == "memory" {
+        let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
+        let result = send(&server, closed(clients.parse()?), requests.parse()?, 64)?;
+        let peak = peak_memory_mib().unwrap_or(f64::NAN);
         writeln!(
             out,
-            "{clients:>7} {requests:>9} {:>+10.3} {:>+10.3} {:>+10.3} {:>+10.3} {:>12.2} {:>8.1} {:>8}",
-            ttft.p50 - true_ttft.p50,
-            ttft.p99 - true_ttft.p99,
-            icl.p50 - true_gap.p50,
-            icl.p99 - true_gap.p99,
-            cpu_us_per_chunk(&result),
-            seen.request_throughput.unwrap_or_default(),
-            not_ok(&result),
+            "{clients} streams, {requests} requests: {peak:.1} MiB peak, {} not ok",
+            not_ok(&result)
         )?;
+        return Ok(());
     }
+    let found = measure_point(&grid(), point, &launcher(), None, &origin(), &Control::quiet())?;
+    let health = found.health.as_ref().ok_or("no health")?;
+    let of = |metric| found.errors_of(metric).ok_or("no errors");
+    if what == "verdict" {
+        let bound = health.stamp_error_bound_ms.ok_or("no bound")?;
+        let verdict = health.verdict.map_or("none", ClientVerdict::word);
+        let [p50, p99, _] = health.wake_lag_ms.ok_or("no wake lag")?;
+        let stamp = of("stamp")?.absolute.p99;
+        writeln!(out, "{verdict} {bound} {stamp} {p50} {p99}")?;
+        return Ok(());
+    }
+    let (ttft, icl, stamp) = (of("ttft")?, of("icl")?, of("stamp")?);
+    writeln!(
+        out,
+        "{clients:>7} {requests:>5} {:>+9.3} {:>+9.3} {:>+9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.2} {:>8.1} {:>7}",
+        ttft.reported.p50 - ttft.truth.p50,
+        ttft.reported.p99 - ttft.truth.p99,
+        ttft.bias,
+        ttft.absolute.p50,
+        ttft.absolute.p99,
+        icl.absolute.p50,
+        stamp.absolute.p50,
+        stamp.absolute.p99,
+        health.stamp_error_bound_ms.unwrap_or(f64::NAN),
+        found.cpu_per_chunk_us.unwrap_or(f64::NAN),
+        first_request_ms(&found)?,
+        found.lost
+    )?;
+    Ok(())
+}
+
+/// From the start of a run to its first request, ms: connections are opened in between.
+fn first_request_ms(found: &Measured) -> Result<f64, Failure> {
+    Ok(found.first_sent_ms.ok_or("nothing was sent")?)
+}
+
+fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     writeln!(out, "\nceiling, 64 streams, no waiting")?;
     for (tokens, requests) in [(1, 40_000), (64, 6_000)] {
         let requests = if quick { requests / 10 } else { requests };
-        let server = Server::start(&["--log", "0"])?;
-        let result = server.send(closed(64), requests, tokens)?;
+        let server = start(&["--log", "0"])?;
+        let result = send(&server, closed(64), requests, tokens)?;
         let seen = load::summarize(&result.requests, &result.chunks, &Default::default());
         let rate = seen.request_throughput.unwrap_or_default();
         writeln!(
@@ -63,13 +177,17 @@ fn main() -> Result<(), Failure> {
             not_ok(&result)
         )?;
     }
+    Ok(())
+}
+
+fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     writeln!(out, "\nopen loop, gaps between sends: achieved rate, CV (constant wants 0, poisson 1)")?;
     for rate in [200.0, 1000.0, 2000.0] {
         for (arrival, word) in
             [(Arrival::Constant(Rate { rate }), "constant"), (Arrival::Poisson(Rate { rate }), "poisson")]
         {
-            let server = Server::start(&["--ttft-ms", "5", "--tokens", "1", "--log", "0"])?;
-            let result = server.send(arrival, if quick { 400 } else { 3000 }, 1)?;
+            let server = start(&["--ttft-ms", "5", "--tokens", "1", "--log", "0"])?;
+            let result = send(&server, arrival, if quick { 400 } else { 3000 }, 1)?;
             let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured);
             let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
             let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
@@ -88,6 +206,60 @@ fn main() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What a client process said of itself.
+struct Said {
+    bound: bool,
+    stated_ms: f64,
+    true_ms: f64,
+}
+
+/// Runs clients as processes, free ones and ones that may run for 20 of every 100 ms.
+fn self_proof(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
+    writeln!(out, "\nself-proof: flagged client_bound; stated bound ≥ p99 of |stamp error| of the run")?;
+    let runs = if quick { 5 } else { 50 };
+    for throttled in [false, true] {
+        for clients in ["4", "32"] {
+            let mut said = Vec::new();
+            for _ in 0..runs {
+                said.push(one_client(clients, throttled)?);
+            }
+            let flagged = said.iter().filter(|s| s.bound).count();
+            let covered = said.iter().filter(|s| s.stated_ms >= s.true_ms).count();
+            let middle = |of: fn(&Said) -> f64| Distribution::of(said.iter().map(of).collect());
+            let (stated, truth) =
+                (middle(|s| s.stated_ms).ok_or("no runs")?, middle(|s| s.true_ms).ok_or("no runs")?);
+            writeln!(
+                out,
+                "{:>11}, {clients:>2} streams: {flagged} of {runs} flagged, bound covers {covered} of {runs}; median stated {:.3} ms, true {:.3} ms",
+                if throttled { "throttled" } else { "unthrottled" },
+                stated.p50,
+                truth.p50
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
+    let requests = (clients.parse::<u64>()? * 2).to_string();
+    let mut child = own(&["verdict", clients, &requests])?;
+    let pid = rustix::process::Pid::from_child(&child);
+    while throttled && child.try_wait()?.is_none() {
+        // It may end at any moment; it is not reaped before `try_wait` says so.
+        let _ended = rustix::process::kill_process(pid, rustix::process::Signal::STOP);
+        std::thread::sleep(Duration::from_millis(80));
+        let _ended = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let [verdict, stated, truth, ..] = fields.as_slice() else {
+        return Err("the client said nothing".into());
+    };
+    Ok(Said { bound: *verdict == "client_bound", stated_ms: stated.parse()?, true_ms: truth.parse()? })
 }
 
 fn closed(clients: u32) -> Arrival {
@@ -110,81 +282,38 @@ fn cpu_us_per_chunk(result: &LoadResult) -> f64 {
     result.cell.client_cpu_ns.unwrap_or_default() as f64 / 1000.0 / measured
 }
 
-/// True TTFT and chunk gaps of the requests after the warm-up, ms.
-fn truth_figures(
-    truth: &[load::reference::Truth],
-    warmup: usize,
-) -> Result<(Distribution, Distribution), Failure> {
-    let measured = &truth[warmup..];
-    let ttft = measured.iter().filter_map(|t| Some((t.sent_ns.first()? - t.arrived_ns) as f64 / 1e6));
-    let gaps = measured.iter().flat_map(|t| t.sent_ns.windows(2).map(|p| (p[1] - p[0]) as f64 / 1e6));
-    let none = "the server logged nothing";
-    Ok((Distribution::of(ttft.collect()).ok_or(none)?, Distribution::of(gaps.collect()).ok_or(none)?))
+fn start(arguments: &[&str]) -> Result<ReferenceProcess, Failure> {
+    let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
+    Ok(launcher().start(&arguments)?)
 }
 
-/// The reference server as a process.
-struct Server {
-    process: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(arguments: &[&str]) -> Result<Self, Failure> {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_reference-server"))
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut url = String::new();
-        BufReader::new(process.stdout.as_mut().ok_or("no output")?).read_line(&mut url)?;
-        Ok(Self { process, url: url.trim().to_owned() })
-    }
-
-    fn send(&self, arrival: Arrival, requests: usize, tokens: u32) -> Result<LoadResult, Failure> {
-        let warmup = arrival.clients().map_or(1, |c| (c as usize).min(requests));
-        let workload = Workload {
-            description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(20) }),
-            system: None,
-            output: Output { tokens: Count::Fixed(tokens), mode: OutputMode::Exact },
-            sampling: Sampling::default(),
-            extra: Default::default(),
-        };
-        let origin = Origin { seed: 1, replicate: Coordinates::default() };
-        let spec = LoadSpec {
-            prompts: PromptSet::generate(&workload, &origin, warmup, requests)?,
-            workload,
-            arrival,
-            delivery: Delivery::Streamed,
-            timeouts: Timeouts::default(),
-            heartbeat: Span::seconds(30),
-            origin,
-        };
-        let target = Target {
-            base_url: self.url.clone(),
-            model: "reference".to_owned(),
-            api: load::Api::OpenaiCompletions,
-            path: None,
-            headers: Vec::new(),
-            api_key: None,
-            metrics: None,
-            log: None,
-        };
-        Ok(run_load(&spec, &target, &Control::quiet())?)
-    }
-
-    /// Ends the server by closing its input; it then writes its log to its output.
-    fn truth(mut self) -> Result<Vec<load::reference::Truth>, Failure> {
-        drop(self.process.stdin.take());
-        let out = self.process.stdout.take().ok_or("no output")?;
-        Ok(read_truth(BufReader::new(out))?)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ended = self.process.kill();
-        let _reaped = self.process.wait();
-    }
+fn send(
+    server: &ReferenceProcess,
+    arrival: Arrival,
+    requests: usize,
+    tokens: u32,
+) -> Result<LoadResult, Failure> {
+    let warmup = arrival.clients().map_or(1, |c| (c as usize).min(requests));
+    let settings: Settings = serde_json::from_value(json!({
+        "workload": {
+            "prompts": {"words": {"length": 20}},
+            "output": {"tokens": tokens, "mode": "exact"},
+        },
+        "arrival": arrival,
+        "requests": requests,
+        "warmup": warmup,
+        "heartbeat": "30 s",
+    }))?;
+    let spec = LoadSpec::new(settings, origin())?;
+    let target = Target {
+        base_url: server.url().to_owned(),
+        model: "reference".to_owned(),
+        api: Api::OpenaiCompletions,
+        path: None,
+        headers: Vec::new(),
+        api_key: None,
+        metrics: None,
+        log: None,
+    };
+    Ok(run_load(&spec, &target, &Control::quiet())?)
 }

@@ -65,8 +65,11 @@ fn peak_mib() -> Result<f64, Failure> {
 
 fn spec(requests: usize) -> Result<LoadSpec, Failure> {
     let workload = Workload {
+        sessions: None,
+        structured: None,
+        tokenizer: None,
         description: None,
-        prompts: Source::Words(Words { length: Count::Fixed(12) }),
+        prompts: Source::Words(Words { length: Count::Fixed(12).into() }),
         system: None,
         output: Output { tokens: Count::Fixed(1), mode: OutputMode::Exact },
         sampling: Sampling::default(),

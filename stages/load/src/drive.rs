@@ -12,12 +12,14 @@ use pipeline::stage::Control;
 use serde_json::Value;
 
 use crate::interpret::interpret;
-use crate::measure::{Attempt, Epoch, Measured, Shared, Stop, measure};
-use crate::plan::plan;
+use crate::measure::{Attempt, Ended, Epoch, Measured, Shared, Stop, measure};
+use crate::plan::{Renderer, plan};
 use crate::prompts::Prompt;
 use crate::rows::{ChunkRow, Phase, RequestRow};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::sheet::TableFile;
+use crate::structured::Validator;
+use crate::talks::Talks;
 use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
 use crate::wire::Address;
 use crate::workload::OutputMode;
@@ -49,6 +51,8 @@ pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) measured: Measured,
     pub(crate) started: SystemTime,
+    /// The start on the kernel's monotonic clock, ns since boot.
+    pub(crate) started_monotonic_ns: i64,
     pub(crate) connections: u64,
     pub(crate) tables: Vec<TableFile>,
     pub(crate) observations: BTreeMap<String, Value>,
@@ -69,7 +73,12 @@ pub(crate) fn drive(
     let address = Address::parse(&target.base_url).map_err(LoadError)?;
     let addresses = resolve(&address)?;
     let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
-    let plan = Arc::new(plan(spec, target, &address, addresses.clone(), &prompts)?);
+    let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
+        Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
+        None => None,
+    };
+    let renderer = Renderer { spec, target, address: address.clone() };
+    let plan = Arc::new(plan(spec, target, &renderer, addresses.clone(), &prompts)?);
     let shared = Arc::new(Shared::start());
     let start = Start { epoch: shared.epoch, started: SystemTime::now(), address, addresses };
     let mut company = company(&start);
@@ -90,6 +99,9 @@ pub(crate) fn drive(
         control,
         shared: &shared,
         prompts: &prompts,
+        renderer: &renderer,
+        schema: schema.as_ref(),
+        talks: Talks::default(),
         hung_below: company.hung_below,
         take,
         ending: Ending::Complete,
@@ -145,7 +157,16 @@ pub(crate) fn drive(
         ));
     }
     let connections = shared.connections.load(Ordering::Relaxed);
-    Ok(Driven { ending, measured, started: start.started, connections, tables, observations, warnings })
+    Ok(Driven {
+        ending,
+        measured,
+        started: start.started,
+        started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
+        connections,
+        tables,
+        observations,
+        warnings,
+    })
 }
 
 /// Returns a thread's result, or goes on with its panic.
@@ -188,6 +209,11 @@ struct Watching<'a> {
     control: &'a Control,
     shared: &'a Shared,
     prompts: &'a [&'a Prompt],
+    renderer: &'a Renderer<'a>,
+    /// What structured answers must keep.
+    schema: Option<&'a Validator>,
+    /// What was said so far in the sessions under way.
+    talks: Talks,
     hung_below: Option<(Arc<Power>, f64)>,
     take: &'a mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
     ending: Ending,
@@ -197,25 +223,31 @@ struct Watching<'a> {
 
 impl Watching<'_> {
     /// Returns when every attempt has ended and was taken apart.
-    fn until_done(&mut self, receiver: &Receiver<Attempt>) {
+    fn until_done(&mut self, receiver: &Receiver<Ended>) {
         let total = self.spec.prompts.measured.len() as u64;
         let mut done = 0;
         let (mut waiting, mut bytes) = (VecDeque::new(), 0);
         loop {
             match receiver.recv_timeout(Duration::from_millis(50)) {
-                Ok(mut attempt) => {
+                Ok(mut ended) => {
+                    let attempt = &mut ended.attempt;
                     if self.prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
                         done += 1;
                         self.control.progress(done, Some(total), "requests");
                     }
-                    // Buffers have room to grow; an answer that waits does not.
-                    attempt.bytes.shrink_to_fit();
-                    attempt.reads.shrink_to_fit();
-                    bytes += size(&attempt);
-                    waiting.push_back(attempt);
+                    if self.prompts[attempt.request].session.is_some() {
+                        // The next turn needs this answer.
+                        self.take_apart(ended);
+                    } else {
+                        // Buffers have room to grow; an answer that waits does not.
+                        attempt.bytes.shrink_to_fit();
+                        attempt.reads.shrink_to_fit();
+                        bytes += size(attempt);
+                        waiting.push_back(ended);
+                    }
                     while bytes > WAITING_BYTES {
                         let Some(oldest) = waiting.pop_front() else { break };
-                        bytes -= size(&oldest);
+                        bytes -= size(&oldest.attempt);
                         self.take_apart(oldest);
                     }
                 }
@@ -226,10 +258,11 @@ impl Watching<'_> {
                 self.look();
             }
         }
-        waiting.into_iter().for_each(|attempt| self.take_apart(attempt));
+        waiting.into_iter().for_each(|ended| self.take_apart(ended));
     }
 
-    fn take_apart(&mut self, mut attempt: Attempt) {
+    fn take_apart(&mut self, ended: Ended) {
+        let Ended { mut attempt, next } = ended;
         if self.failed.is_some() {
             return;
         }
@@ -237,7 +270,17 @@ impl Watching<'_> {
             key.mask_bytes(&mut attempt.bytes);
         }
         let prompt = self.prompts[attempt.request];
-        let (mut row, chunks) = interpret(&attempt, prompt, self.target.api, self.spec.delivery);
+        let (mut row, chunks, answer) =
+            interpret(&attempt, prompt, self.target.api, self.spec.delivery, self.schema);
+        if let Some(asked) = next {
+            let history = self.talks.after(prompt, row.status, answer);
+            let bytes =
+                history.map(|history| self.renderer.render(self.prompts[attempt.request + 1], history));
+            // The measuring thread may have been stopped in the meantime.
+            let _nobody_waits = asked.send(bytes);
+        } else if prompt.session.is_some() && !row.superseded {
+            self.talks.end(prompt);
+        }
         if let Some(key) = &self.target.api_key {
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);
             texts.for_each(|text| *text = key.mask(text));

@@ -108,7 +108,7 @@ pub fn run_load_into(
     ordered
         .each(&mut |mut rows| {
             rows.chunks.sort_by_key(|chunk| chunk.at_ns);
-            tally.add(&rows.request);
+            tally.add(&rows.request, &rows.chunks);
             measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
             watch(&rows.request, &rows.chunks)?;
             requests.push(rows.request).map_err(io::Error::other)?;
@@ -117,7 +117,7 @@ pub fn run_load_into(
         .map_err(|e| broken(&e))?;
     let cell = facts(spec, target, &tally, &driven);
     let lags = lags.distribution().map_err(|e| broken(&e))?;
-    let of_cell = cell_table(&cell, tally.replays, lags.map(|lags| lags.p99), &prompt_set);
+    let of_cell = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
     let path = folder.join("cell.parquet");
     let bytes = of_cell.and_then(|table| table.to_parquet()).map_err(|e| broken(&e))?;
     std::fs::write(&path, bytes).map_err(|e| broken(&format!("{}: {e}", path.display())))?;
@@ -147,7 +147,13 @@ const PROMPTS: usize = 2048;
 /// Writes the prompt set a part at a time; returns its file and digest.
 fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
     let part = |warmup: &[_], measured: &[_]| {
-        PromptSet { warmup: warmup.to_vec(), measured: measured.to_vec() }.table().map_err(io::Error::other)
+        let part = PromptSet {
+            warmup: warmup.to_vec(),
+            measured: measured.to_vec(),
+            length_source: set.length_source,
+            tokenizer: set.tokenizer.clone(),
+        };
+        part.table().map_err(io::Error::other)
     };
     let empty = part(&[], &[])?;
     let columns = empty.names().iter().map(|name| empty.column(name)).collect::<Result<Vec<_>, _>>();

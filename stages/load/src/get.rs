@@ -1,4 +1,4 @@
-//! One GET with blocking sockets, off the measuring path: metrics, the list of models.
+//! One request with blocking sockets, off the measuring path: metrics, the list of models, tokens.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -67,19 +67,47 @@ pub(crate) fn get(
     accept: &str,
     api_key: Option<&ApiKey>,
 ) -> Result<(u16, Vec<u8>), GetError> {
+    let head = format!("GET {}{path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n", address.prefix);
+    ask(addresses, head, b"", api_key)
+}
+
+/// Posts a JSON document to a path; returns the status and the body.
+///
+/// # Errors
+/// If there is no complete answer.
+pub(crate) fn post_json(
+    address: &Address,
+    addresses: &[SocketAddr],
+    path: &str,
+    body: &serde_json::Value,
+    api_key: Option<&ApiKey>,
+) -> Result<(u16, Vec<u8>), GetError> {
+    let body = serde_json::to_vec(body).expect("a JSON value always serializes");
+    let head = format!(
+        "POST {}{path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+        address.prefix,
+        body.len()
+    );
+    ask(addresses, head, &body, api_key)
+}
+
+/// Sends a request whose head is all but finished, and reads the answer.
+fn ask(
+    addresses: &[SocketAddr],
+    mut request: String,
+    body: &[u8],
+    api_key: Option<&ApiKey>,
+) -> Result<(u16, Vec<u8>), GetError> {
     let mut stream = connect(addresses).map_err(GetError::Connect)?;
     let broken = |e: io::Error| GetError::Answer(e.to_string());
     stream.set_read_timeout(Some(LIMIT)).map_err(broken)?;
     stream.set_write_timeout(Some(LIMIT)).map_err(broken)?;
-    let mut request = format!(
-        "GET {}{path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: benchtrail\r\nAccept: {accept}\r\n",
-        address.prefix
-    );
     if let Some((name, value)) = api_key.map(ApiKey::header) {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
-    request.push_str("Connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).map_err(broken)?;
+    request.push_str("User-Agent: benchtrail\r\nConnection: close\r\n\r\n");
+    let bytes = [request.as_bytes(), body].concat();
+    stream.write_all(&bytes).map_err(broken)?;
     let (mut bytes, mut piece) = (Vec::new(), [0_u8; 16 * 1024]);
     // Servers that keep the connection open all the same are left when the answer is complete.
     loop {

@@ -8,6 +8,7 @@ use crate::measure::{Attempt, End, Stop};
 use crate::prompts::Prompt;
 use crate::rows::{ChunkRow, RequestRow, RequestStatus, TokenSource};
 use crate::sse::{Division, divide};
+use crate::structured::Validator;
 use crate::wire;
 
 /// The longest error text kept, in characters.
@@ -18,9 +19,15 @@ const ERROR_LENGTH: usize = 300;
 struct Answer {
     http_status: Option<u16>,
     retry_after: Option<u64>,
+    /// The reasoning before the answer.
+    reasoning: String,
+    first_reasoning_ns: Option<u64>,
+    /// The answer itself.
     text: String,
+    first_answer_ns: Option<u64>,
     chunks: Vec<(u64, usize, usize, Option<i64>)>,
     usage_output: Option<i64>,
+    usage_reasoning: Option<i64>,
     usage_prompt: Option<i64>,
     usage_cached: Option<i64>,
     server: Server,
@@ -30,15 +37,25 @@ struct Answer {
     error: Option<String>,
 }
 
-/// Returns the rows of an attempt.
+/// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete
+/// answer is checked against `schema` if there is one.
 pub(crate) fn interpret(
     attempt: &Attempt,
     prompt: &Prompt,
     api: Api,
     delivery: Delivery,
-) -> (RequestRow, Vec<ChunkRow>) {
+    schema: Option<&Validator>,
+) -> (RequestRow, Vec<ChunkRow>, String) {
     let mut answer = read_answer(attempt, api, delivery);
-    let (status, error) = judge(attempt, &answer);
+    let (mut status, mut error) = judge(attempt, &answer);
+    let mut schema_valid = None;
+    if let Some(schema) = schema.filter(|_| status == RequestStatus::Ok) {
+        let checked = schema.check(&answer.text);
+        schema_valid = Some(checked.is_ok());
+        if let Err(wrong) = checked {
+            (status, error) = (RequestStatus::InvalidOutput, Some(wrong));
+        }
+    }
     settle_chunk_tokens(&mut answer);
     let streamed = delivery == Delivery::Streamed;
     let chunk_count = answer.chunks.len() as i64;
@@ -49,6 +66,7 @@ pub(crate) fn interpret(
     ];
     let counted = candidates.into_iter().find_map(|(count, source)| Some((count?, source)));
     let tokens_agree = answer.usage_output.zip(answer.server.output_tokens).map(|(a, b)| a == b);
+    let generated = answer.reasoning.clone() + &answer.text;
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
     let row = RequestRow {
         request_id: attempt.request as i64,
@@ -56,8 +74,8 @@ pub(crate) fn interpret(
         superseded: attempt.superseded,
         phase: prompt.phase,
         client_id: attempt.client.map(i64::from),
-        session_id: None,
-        turn: None,
+        session_id: prompt.session.map(ns),
+        turn: prompt.turn.map(i64::from),
         prompt_index: prompt.index as i64,
         prompt_digest: prompt.digest().to_string(),
         scheduled_ns: ns(attempt.scheduled_ns),
@@ -65,11 +83,14 @@ pub(crate) fn interpret(
         sent_ns: attempt.sent_ns.map(ns),
         headers_ns: attempt.headers_ns.map(ns),
         first_token_ns: if streamed { answer.chunks.first().map(|c| ns(c.0)) } else { None },
+        first_reasoning_ns: answer.first_reasoning_ns.filter(|_| streamed).map(ns),
+        first_answer_ns: answer.first_answer_ns.filter(|_| streamed).map(ns),
         last_token_ns: last_chunk_ns.map(ns),
         done_ns: ns(attempt.done_ns),
         prompt_tokens: answer.usage_prompt.or(answer.server.prompt_tokens),
         cached_prompt_tokens: answer.usage_cached.or(answer.server.cached_prompt_tokens),
         output_tokens: counted.map(|(count, _)| count),
+        reasoning_tokens: answer.usage_reasoning,
         tokens_source: counted.map(|(_, source)| source),
         tokens_agree,
         requested_output_tokens: i64::from(prompt.output_tokens),
@@ -80,13 +101,13 @@ pub(crate) fn interpret(
         http_status: answer.http_status.map(i64::from),
         retry_after_s: answer.retry_after.map(ns),
         error: error.map(|e| e.chars().take(ERROR_LENGTH).collect()),
-        schema_valid: None,
+        schema_valid,
         send_lag_ns: attempt.sent_ns.map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
         in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
         reads: attempt.reads.len() as i64,
         received_bytes: attempt.bytes.len() as i64,
-        output_characters: (!answer.text.is_empty()).then(|| answer.text.chars().count() as i64),
-        output_digest: (!answer.text.is_empty()).then(|| Digest::of(answer.text.as_bytes()).to_string()),
+        output_characters: (!generated.is_empty()).then(|| generated.chars().count() as i64),
+        output_digest: (!generated.is_empty()).then(|| Digest::of(generated.as_bytes()).to_string()),
         server_prompt_ms: answer.server.prompt_ms,
         server_predicted_ms: answer.server.predicted_ms,
     };
@@ -100,7 +121,7 @@ pub(crate) fn interpret(
         read: read as i64,
     });
     let chunks = chunks.collect();
-    (row, chunks)
+    (row, chunks, answer.text)
 }
 
 fn ns(value: u64) -> i64 {
@@ -179,6 +200,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         answer.usage_prompt = told.prompt_tokens.or(answer.usage_prompt);
         answer.usage_cached = told.cached_prompt_tokens.or(answer.usage_cached);
         answer.usage_output = told.output_tokens.or(answer.usage_output);
+        answer.usage_reasoning = told.reasoning_tokens.or(answer.usage_reasoning);
         answer.server.update(told.server);
         let before = answer.text.len();
         match told.text {
@@ -190,13 +212,22 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
             },
             None => {}
         }
-        let bytes = answer.text.len().saturating_sub(before);
+        let answered = answer.text.len().saturating_sub(before);
+        let reasoned = told.reasoning.as_ref().map_or(0, String::len);
+        answer.reasoning.extend(told.reasoning);
+        let bytes = answered + reasoned;
         let tokens = told.tokens.or_else(|| told.output_tokens.map(|n| n - counted_before));
         counted_before = told.output_tokens.unwrap_or(counted_before);
         if bytes > 0 {
             let mark = marks.partition_point(|(there, _, _)| *there <= event.end);
             let (_, at_ns, read) = marks.get(mark).or(marks.last()).copied().unwrap_or_default();
             answer.chunks.push((at_ns, read, bytes, tokens));
+            if reasoned > 0 {
+                answer.first_reasoning_ns.get_or_insert(at_ns);
+            }
+            if answered > 0 {
+                answer.first_answer_ns.get_or_insert(at_ns);
+            }
         }
     }
     answer
@@ -224,6 +255,7 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         End::Stopped(Stop::Hung) => return with(S::Hung, "no byte on any stream for the heartbeat".into()),
         End::Stopped(Stop::Cancelled) => return with(S::Cancelled, "stopped".into()),
         End::Stopped(Stop::Gone) => return with(S::Cancelled, "stopped: the server is gone".into()),
+        End::NotSent => return with(S::Cancelled, "not sent: a turn before it was not answered".into()),
         End::Timeout("connect") => return with(S::Timeout, "connect timeout".into()),
         _ => {}
     }
@@ -251,7 +283,7 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         End::Reset(error) => with(S::ConnectionReset, error.clone()),
         End::Timeout(which) => with(S::Timeout, format!("{which} timeout")),
         End::Broken(error) => with(S::MalformedStream, error.clone()),
-        End::Refused(_) | End::Stopped(_) => unreachable!("handled above"),
+        End::Refused(_) | End::Stopped(_) | End::NotSent => unreachable!("handled above"),
     }
 }
 

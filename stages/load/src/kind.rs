@@ -12,7 +12,6 @@ use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::import;
-use crate::prompts::pack_digest;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadSpec, Target};
@@ -22,7 +21,7 @@ use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::EventPattern;
 use crate::trace::read_trace;
-use crate::workload::{Source, Workload};
+use crate::workload::{Tokenizer, Workload, pin};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +33,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -63,13 +62,16 @@ impl StageKind for Load {
             problems.push(Problem::at(&["arrival", "trace", "file"], message));
             None
         });
-        if settings.requests_per_client.is_none() {
-            settings.requests = settings.requests.or(recorded);
-        }
-        let each = settings.requests_per_client.take();
-        count_requests(arrival, &mut settings.requests, each, &mut problems);
+        // Of a workload that is wrong itself nothing more is said.
+        let talks = workload.as_ref().is_ok_and(|workload| workload.sessions.is_some());
+        let in_sessions = workload.as_ref().map_or(true, |workload| workload.sessions.is_some());
+        let arrival = arrival.clone();
+        count_requests(&arrival, &mut settings, recorded, in_sessions, &mut problems);
         match workload {
-            Ok(workload) => settings.workload = Some(WorkloadChoice::Inline(Box::new(workload))),
+            Ok(workload) => {
+                problems.extend(no_tokens_there(&workload, settings.api));
+                settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
+            }
             Err(more) => problems.extend(more),
         }
         if let Some((key, message)) = settings.telemetry.problem() {
@@ -77,6 +79,12 @@ impl StageKind for Load {
         }
         if let Some(simulation) = &mut settings.simulate {
             problems.extend(simulate::find_server(simulation, library));
+            if talks {
+                problems.push(
+                    Problem::at(&["simulate"], "a simulated server carries no conversation")
+                        .hint("take a workload without `sessions`, or measure a server"),
+                );
+            }
         }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
@@ -96,7 +104,8 @@ impl StageKind for Load {
             return simulate::run(job, settings, &simulation, origin);
         }
         let (target, beside) = target(job, &settings)?;
-        let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
+        let spec =
+            LoadSpec::for_target(settings, origin, &target).map_err(|e| Failure::failed(e.to_string()))?;
         let folder = job.scratch.join("load");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
@@ -121,20 +130,34 @@ fn missing(key: &str) -> Problem {
     Problem::at(&[], format!("missing key `{key}`")).hint(format!("add `{key}:`"))
 }
 
-/// Sets `requests` from whichever of the two counts is given.
+/// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
+/// arrivals holds.
 fn count_requests(
     arrival: &Arrival,
-    requests: &mut Option<u64>,
-    each: Option<u64>,
+    settings: &mut Settings,
+    recorded: Option<u64>,
+    in_sessions: bool,
     problems: &mut Vec<Problem>,
 ) {
-    match (*requests, each) {
-        (Some(0), None) | (None, Some(0)) => {
-            problems.push(Problem::at(&["requests"], "at least one request must be measured"));
+    let each = settings.requests_per_client.take();
+    let counts =
+        [("requests", settings.requests), ("requests-per-client", each), ("sessions", settings.sessions)];
+    let given: Vec<(&str, u64)> = counts.into_iter().filter_map(|(key, n)| Some((key, n?))).collect();
+    // What an arrival process has room for are arrivals: of sessions, if there are any.
+    let room = recorded.or_else(|| arrival.room());
+    match (given.as_slice(), room) {
+        ([], Some(room)) if in_sessions => settings.sessions = Some(room),
+        ([], Some(room)) => settings.requests = Some(room),
+        ([], None) => problems
+            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
+        ([(key, 0)], _) => {
+            let what = if *key == "sessions" { "session" } else { "request" };
+            problems.push(Problem::at(&[key], format!("at least one {what} must be measured")));
         }
-        (Some(_), None) => {}
-        (None, Some(each)) => match arrival.clients() {
-            Some(clients) => *requests = Some(each.saturating_mul(u64::from(clients))),
+        ([("sessions", _)], _) if !in_sessions => problems
+            .push(Problem::at(&["sessions"], "the workload has no sessions").hint("say `requests` instead")),
+        ([("requests-per-client", each)], _) => match arrival.clients() {
+            Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
                     &["requests-per-client"],
@@ -143,17 +166,26 @@ fn count_requests(
                 .hint("say `requests` instead"),
             ),
         },
-        (None, None) if arrival.room().is_some() => *requests = arrival.room(),
-        (None, None) => problems
-            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
-        (Some(_), Some(_)) => problems.push(
-            Problem::at(&["requests-per-client"], "`requests` and `requests-per-client` both count requests")
+        ([_], _) => {}
+        ([(first, _), (second, _), ..], _) => problems.push(
+            Problem::at(&[second], format!("`{first}` and `{second}` both count requests"))
                 .hint("keep one of the two"),
         ),
     }
-    if requests.is_some_and(|n| n > u64::from(u32::MAX)) {
-        problems.push(Problem::at(&["requests"], "more than 4,294,967,295 requests in one cell"));
+    for (key, count) in [("requests", settings.requests), ("sessions", settings.sessions)] {
+        if count.is_some_and(|n| n > u64::from(u32::MAX)) {
+            problems.push(Problem::at(&[key], format!("more than 4,294,967,295 {key} in one cell")));
+        }
     }
+}
+
+/// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
+fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
+    let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;
+    matches!(workload.tokenizer, Some(Tokenizer::Server(_))).then(|| {
+        Problem::at(&["workload"], format!("a server that speaks {} does not count tokens", api.word()))
+            .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
+    })
 }
 
 fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workload, Vec<Problem>> {
@@ -186,32 +218,22 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         })
         .collect();
     workload.description = None;
-    if let Err(e) = pin_packs(&mut workload.prompts) {
+    if let Err(e) = pin(&mut workload) {
         problems.push(Problem::at(&["workload"], e));
     }
-    if problems.is_empty() { Ok(workload) } else { Err(problems) }
-}
-
-/// Puts the digest of each pack's file beside its name: the content decides, not the name.
-fn pin_packs(source: &mut Source) -> Result<(), String> {
-    match source {
-        Source::Pack(pack) => {
-            if let Some(file) = &pack.file {
-                let found = pack_digest(file).map_err(|e| e.to_string())?;
-                if pack.digest.as_ref().is_some_and(|digest| *digest != found) {
-                    return Err(format!("prompt pack {file} has the digest {found}, not the one declared"));
-                }
-                pack.digest = Some(found);
-            }
-            Ok(())
-        }
-        Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_packs(&mut part.prompts)),
-        Source::Trace(trace) => {
-            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
-            Ok(())
-        }
-        Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    if let WorkloadChoice::Name(name) = choice {
+        let content = serde_json::to_value(&workload).expect("a workload always serializes");
+        if let Some(other) = library.claim("workloads", name, &content) {
+            let message =
+                format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+            let hint = "use one name for both, or change what one of them asks for".to_owned();
+            return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
+        }
+    }
+    Ok(workload)
 }
 
 /// Puts the digest of a trace beside its name; returns how many requests it holds.

@@ -10,6 +10,8 @@
 mod api;
 mod api_key;
 mod arrival;
+pub mod calibrate;
+mod client_health;
 mod drive;
 mod files;
 mod get;
@@ -32,9 +34,11 @@ mod sheet;
 mod simulate;
 mod span;
 mod sse;
+mod structured;
 mod summarizer;
 mod summary;
 mod tables;
+mod talks;
 mod tally;
 mod telemetry;
 mod trace;
@@ -44,11 +48,13 @@ mod workload;
 pub use api::{Api, Delivery};
 pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
+pub use calibrate::Calibrate;
+pub use client_health::{ClientHealth, ClientVerdict};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
-pub use prompts::{Prompt, PromptError, PromptSet};
+pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
@@ -70,7 +76,9 @@ pub use telemetry::{
 };
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    Count, Output, OutputMode, Pack, Part, Range, Sampling, SharedPrefix, Source, WhenShort, Words, Workload,
+    Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
+    ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn, ThinkRange, Tokenizer,
+    TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words, Workload,
 };
 
 /// Returns the definitions of workloads and simulated servers shipped with the binary.

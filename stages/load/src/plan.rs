@@ -2,14 +2,36 @@
 
 use std::net::SocketAddr;
 
+use crate::api::Exchange;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::measure::{Limits, Plan, Planned};
+use crate::prompts::Prompt;
 use crate::run::{LoadError, LoadSpec, Target};
 use crate::wire::{self, Address};
 
 /// Connections opened ahead at most.
 const CONNECT_AHEAD: usize = 4096;
+
+/// Renders requests to bytes.
+pub(crate) struct Renderer<'a> {
+    pub(crate) spec: &'a LoadSpec,
+    pub(crate) target: &'a Target,
+    pub(crate) address: Address,
+}
+
+impl Renderer<'_> {
+    /// Renders a request that follows what was said before it.
+    pub(crate) fn render(&self, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
+        let (spec, target) = (self.spec, self.target);
+        let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
+        let headers: Vec<_> =
+            target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
+        let body = target.api.body(&target.model, &spec.workload, prompt, history, spec.delivery);
+        let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
+        wire::post(&self.address, path, &headers, &body)
+    }
+}
 
 /// Renders a run's requests and draws their times.
 ///
@@ -18,27 +40,29 @@ const CONNECT_AHEAD: usize = 4096;
 pub(crate) fn plan(
     spec: &LoadSpec,
     target: &Target,
-    address: &Address,
+    renderer: &Renderer<'_>,
     addresses: Vec<SocketAddr>,
-    prompts: &[&crate::prompts::Prompt],
+    prompts: &[&Prompt],
 ) -> Result<Plan, LoadError> {
-    let measured = spec.prompts.measured.len();
+    let warmup = spec.prompts.warmup.len();
+    let sessions = spec
+        .prompts
+        .sessions()
+        .map(|sessions| sessions.into_iter().map(|s| warmup + s.start..warmup + s.end).collect::<Vec<_>>());
+    // What arrives: sessions, or requests.
+    let measured = sessions.as_ref().map_or(spec.prompts.measured.len(), Vec::len);
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets = spec
         .arrival
         .offsets(measured, &spec.origin.stream("load arrivals v1", &content))
         .map_err(LoadError)?;
-    let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
-    let headers: Vec<_> =
-        target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
-    let requests = prompts
-        .iter()
-        .map(|prompt| {
-            let body = target.api.body(&target.model, &spec.workload, prompt, spec.delivery);
-            let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-            Planned { bytes: wire::post(address, path, &headers, &body) }
-        })
-        .collect();
+    let render = |prompt: &&Prompt| {
+        // A later turn needs the answers before it.
+        let later = prompt.turn.is_some_and(|turn| turn > 1);
+        let bytes = if later { Vec::new() } else { renderer.render(prompt, &[]) };
+        Planned { bytes, think_ns: prompt.think_ns }
+    };
+    let requests = prompts.iter().map(render).collect();
     if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
         return Err(LoadError(format!("header {name}: a header holds no line breaks")));
     }
@@ -53,7 +77,8 @@ pub(crate) fn plan(
     Ok(Plan {
         addresses,
         requests,
-        warmup: spec.prompts.warmup.len(),
+        warmup,
+        sessions,
         clients: spec.arrival.clients(),
         think_ns: spec.arrival.think_time().nanoseconds(),
         offsets,

@@ -33,7 +33,7 @@ impl Origin {
 }
 
 /// A family of independent random streams, one per index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stream {
     seed: [u8; 32],
 }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod faults;
+mod process;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,11 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use artifacts::Digest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 pub use faults::{Fault, Faults};
+pub use process::{PROCESS_COMMAND, serve_process};
+
+use crate::measure::instant_and_monotonic;
 
 use answers::Dialect;
 
@@ -65,13 +70,17 @@ impl Default for Behaviour {
     }
 }
 
-/// What really happened to one request, ns since the server's start.
+/// What really happened to one request, ns since boot on the kernel's monotonic clock, which all
+/// processes of a machine share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// The request's place in the order of arrival.
     pub ordinal: u64,
     /// When its last byte had been read.
     pub arrived_ns: u64,
+    /// The BLAKE3 digest of its `prompt`, as in the column `prompt_digest` of `requests`; empty
+    /// if the body has none.
+    pub prompt_digest: String,
     /// When each event with text was handed to the kernel.
     pub sent_ns: Vec<u64>,
     /// The request as received, head and body.
@@ -85,6 +94,8 @@ type Events = BTreeMap<(Dialect, u32), Arc<[u8]>>;
 struct State {
     behaviour: Behaviour,
     started: Instant,
+    /// The same on the monotonic clock.
+    started_ns: u64,
     arrivals: AtomicU64,
     log: Mutex<Vec<Truth>>,
     stop: Notify,
@@ -126,9 +137,11 @@ impl ReferenceServer {
         let listener = std::net::TcpListener::bind(("127.0.0.1", port))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let (started, started_ns) = instant_and_monotonic();
         let state = Arc::new(State {
             behaviour,
-            started: Instant::now(),
+            started,
+            started_ns,
             arrivals: AtomicU64::new(0),
             log: Mutex::default(),
             stop: Notify::new(),
@@ -163,13 +176,17 @@ impl ReferenceServer {
         }
     }
 
-    /// Writes the log: a line a request, `ordinal arrived_ns sent_ns…`.
+    /// Writes the log, once every answer that was begun has ended: a line a request, `ordinal prompt_digest arrived_ns sent_ns…`.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write_truth(&self, mut out: impl io::Write) -> io::Result<()> {
-        for truth in self.truth(0) {
-            write!(out, "{} {}", truth.ordinal, truth.arrived_ns)?;
+        let begun = match self.state.behaviour.log {
+            Log::Nothing => 0,
+            Log::Times | Log::Everything => self.state.arrivals.load(Ordering::Relaxed),
+        };
+        for truth in self.truth(usize::try_from(begun).unwrap_or(usize::MAX)) {
+            write!(out, "{} {} {}", truth.ordinal, truth.prompt_digest, truth.arrived_ns)?;
             for sent in truth.sent_ns {
                 write!(out, " {sent}")?;
             }
@@ -196,10 +213,13 @@ pub fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
     let mut truths = Vec::new();
     for line in log.lines() {
         let line = line?;
-        let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-        match numbers.as_deref() {
-            Ok([ordinal, arrived_ns, sent_ns @ ..]) => truths.push(Truth {
-                ordinal: *ordinal,
+        let mut fields = line.split(' ');
+        let (ordinal, digest) = (fields.next().and_then(|f| f.parse().ok()), fields.next());
+        let times: Result<Vec<u64>, _> = fields.map(str::parse).collect();
+        match (ordinal, digest, times.as_deref()) {
+            (Some(ordinal), Some(digest), Ok([arrived_ns, sent_ns @ ..])) => truths.push(Truth {
+                ordinal,
+                prompt_digest: digest.to_owned(),
                 arrived_ns: *arrived_ns,
                 sent_ns: sent_ns.to_vec(),
                 request: Vec::new(),
@@ -269,6 +289,11 @@ impl Request {
         digits.parse().ok()
     }
 
+    fn prompt_digest(&self) -> Option<String> {
+        let body: serde_json::Value = serde_json::from_slice(self.body()).ok()?;
+        Some(Digest::of(body.get("prompt")?.as_str()?.as_bytes()).to_string())
+    }
+
     fn streamed(&self) -> bool {
         let body = String::from_utf8_lossy(self.body());
         body.contains("\"stream\":true") || self.path() == "/generate_stream"
@@ -295,6 +320,9 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
         let fault = state.behaviour.faults.of(ordinal);
         let mut truth = Truth { ordinal, arrived_ns: since(state, arrived), ..Truth::default() };
         let kept = answer(&mut stream, state, &request, fault, arrived, &mut truth).await;
+        if state.behaviour.log != Log::Nothing {
+            truth.prompt_digest = request.prompt_digest().unwrap_or_default();
+        }
         if state.behaviour.log == Log::Everything {
             truth.request = request.bytes;
         }
@@ -309,7 +337,8 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
 }
 
 fn since(state: &State, at: Instant) -> u64 {
-    u64::try_from(at.duration_since(state.started).as_nanos()).unwrap_or(u64::MAX)
+    let since = u64::try_from(at.duration_since(state.started).as_nanos()).unwrap_or(u64::MAX);
+    state.started_ns.saturating_add(since)
 }
 
 async fn read_request(stream: &mut TcpStream, pending: &mut Vec<u8>) -> io::Result<Option<Request>> {
@@ -387,15 +416,20 @@ async fn answer(
         return Ok(true);
     }
     let mut writer = Writer { stream, fault };
-    writer.raw(dialect.stream_head().as_bytes()).await?;
+    let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
+    let waits = !(behaviour.ttft.is_zero() && behaviour.gap.is_zero());
+    // Where many requests come at once, a write for each head would make the server late for
+    // the later ones: it then goes with the first token.
+    let mut head = dialect.stream_head().into_bytes();
+    if !(waits && fault == Fault::None && step == 1) || dialect.first_event().is_some() {
+        writer.raw(&std::mem::take(&mut head)).await?;
+    }
     if fault == Fault::StallBeforeFirstToken {
         return stall(state).await;
     }
     if let Some(first) = dialect.first_event() {
         writer.event(first.as_bytes()).await?;
     }
-    let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
-    let waits = !(behaviour.ttft.is_zero() && behaviour.gap.is_zero());
     while sent < tokens {
         let in_chunk = step.min(tokens - sent);
         match fault {
@@ -422,11 +456,19 @@ async fn answer(
         }
         if fault == Fault::None && step == 1 {
             let framed = state.framed(dialect, sent);
-            writer.raw(&framed).await?;
+            if head.is_empty() {
+                writer.raw(&framed).await?;
+            } else {
+                head.extend_from_slice(&framed);
+                writer.raw(&std::mem::take(&mut head)).await?;
+            }
         } else {
             writer.event(dialect.event(sent, in_chunk, fault).as_bytes()).await?;
         }
         sent += in_chunk;
+    }
+    if !head.is_empty() {
+        writer.raw(&head).await?;
     }
     for event in dialect.last_events(tokens, fault) {
         writer.event(event.as_bytes()).await?;

@@ -108,11 +108,14 @@ pub struct RequestRow {
     pub sent_ns: Option<i64>,
     pub headers_ns: Option<i64>,
     pub first_token_ns: Option<i64>,
+    pub first_reasoning_ns: Option<i64>,
+    pub first_answer_ns: Option<i64>,
     pub last_token_ns: Option<i64>,
     pub done_ns: i64,
     pub prompt_tokens: Option<i64>,
     pub cached_prompt_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
+    pub reasoning_tokens: Option<i64>,
     pub tokens_source: Option<TokenSource>,
     pub tokens_agree: Option<bool>,
     pub requested_output_tokens: i64,
@@ -182,17 +185,26 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
         }),
         int("client_id", None, "the client of a closed loop; null for open arrivals", &|r| r.client_id),
         int("session_id", None, "the session of a multi-turn workload; null otherwise", &|r| r.session_id),
-        int("turn", None, "the turn within its session; null without sessions", &|r| r.turn),
+        int("turn", None, "the turn within its session, from 1; null without sessions", &|r| r.turn),
         int("prompt_index", None, "the prompt's place among those of its phase", &|r| Some(r.prompt_index)),
         text("prompt_digest", "BLAKE3 of the prompt's text", &|r| Some(r.prompt_digest.clone())),
-        int("scheduled_ns", ns, "when it was to be sent; in a closed loop, when its client was free", &|r| {
-            Some(r.scheduled_ns)
-        }),
+        int(
+            "scheduled_ns",
+            ns,
+            "when it was to be sent: drawn, or its client free, or the turn before answered and thought over",
+            &|r| Some(r.scheduled_ns),
+        ),
         int("connect_ns", ns, "how long its connection took; null on an open connection", &|r| r.connect_ns),
         int("sent_ns", ns, "when its first byte was written; null if none was", &|r| r.sent_ns),
         int("headers_ns", ns, "when the answer's head was complete; null if it never was", &|r| r.headers_ns),
         int("first_token_ns", ns, "first event with text; null if none came, or not streamed", &|r| {
             r.first_token_ns
+        }),
+        int("first_reasoning_ns", ns, "first event with text of the reasoning; null if none came", &|r| {
+            r.first_reasoning_ns
+        }),
+        int("first_answer_ns", ns, "first event with text of the answer itself; null if none came", &|r| {
+            r.first_answer_ns
         }),
         int("last_token_ns", ns, "last event with text, or the whole answer; null if no text came", &|r| {
             r.last_token_ns
@@ -210,6 +222,9 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
             "tokens generated, from `tokens_source`; never the requested length",
             &|r| r.output_tokens,
         ),
+        int("reasoning_tokens", tok, "of these, reasoning, as the server says; null if untold", &|r| {
+            r.reasoning_tokens
+        }),
         text("tokens_source", "`usage`, `timings`, `tokenizer` or `chunks`, in this order of trust", &|r| {
             r.tokens_source.map(|s| s.word().to_owned())
         }),
@@ -278,6 +293,9 @@ pub(crate) mod samples {
     /// Returns a measured request that was answered, by its id.
     pub(crate) fn row(id: i64) -> RequestRow {
         RequestRow {
+            first_reasoning_ns: None,
+            first_answer_ns: None,
+            reasoning_tokens: None,
             request_id: id,
             attempt: 1,
             superseded: false,

@@ -11,16 +11,18 @@ use pipeline::stage::{CellStatus, Control};
 use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
-use crate::drive::{Company, Driven, Start, drive};
+use crate::client_health::ClientHealth;
+use crate::drive::{Company, Driven, Start, drive, resolve};
 use crate::get::Endpoint;
-use crate::prompts::{PromptError, PromptSet};
+use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
 use crate::rows::{ChunkRow, RequestRow, RequestStatus};
 use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::workload::Workload;
+use crate::wire::Address;
+use crate::workload::{Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -142,6 +144,10 @@ pub struct CellFacts {
     pub client_cpu_ns: Option<i64>,
     /// Connections opened.
     pub connections: u64,
+    /// The cell's start on the kernel's monotonic clock, ns since boot.
+    pub started_monotonic_ns: i64,
+    /// How the client fared; `None` where no client ran.
+    pub health: Option<ClientHealth>,
 }
 
 /// The run could not begin.
@@ -185,7 +191,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     })?;
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
-    let cell = facts(spec, target, &Tally::of(&requests), &driven);
+    let cell = facts(spec, target, &Tally::of(&requests, &chunks), &driven);
     let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
     let server_metrics = std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(LoadResult {
@@ -222,8 +228,10 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
         started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
         measured_from_ns: i64::try_from(driven.measured.measured_from_ns).ok(),
         window: tally.window(),
-        client_cpu_ns: i64::try_from(driven.measured.cpu_ns).ok(),
+        client_cpu_ns: i64::try_from(driven.measured.health.cpu_ns).ok(),
         connections: driven.connections,
+        started_monotonic_ns: driven.started_monotonic_ns,
+        health: Some(ClientHealth::of(&driven.measured.health, tally)),
     }
 }
 
@@ -233,15 +241,46 @@ impl LoadSpec {
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
+        Self::counted(settings, origin, None)
+    }
+
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    ///
+    /// # Errors
+    /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
+    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+        let tokenizer = match &settings.workload {
+            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
+            Some(WorkloadChoice::Name(_)) | None => None,
+        };
+        let Some(Tokenizer::Server(declared)) = tokenizer else {
+            return Self::counted(settings, origin, None);
+        };
+        let address = Address::parse(&target.base_url).map_err(PromptError)?;
+        let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
+        let expected = declared.server.fingerprint.as_deref();
+        let server =
+            ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
+        Self::counted(settings, origin, Some(&server))
+    }
+
+    fn counted(
+        settings: Settings,
+        origin: Origin,
+        server: Option<&dyn Counter>,
+    ) -> Result<Self, PromptError> {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
         else {
             return Err(PromptError(
                 "workload or arrival is missing, or the workload still a name".to_owned(),
             ));
         };
-        let measured = settings.requests.unwrap_or_default() as usize;
+        let amount = match settings.sessions {
+            Some(sessions) => Amount::Sessions(sessions as usize),
+            None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
+        };
         Ok(Self {
-            prompts: PromptSet::generate(&workload, &origin, settings.warmup as usize, measured)?,
+            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,
@@ -255,7 +294,7 @@ impl LoadSpec {
 impl LoadResult {
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
-        Tally::of(&self.requests).statuses
+        Tally::of(&self.requests, &self.chunks).statuses
     }
 }
 

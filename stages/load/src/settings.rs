@@ -42,6 +42,11 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests_per_client: Option<u64>,
+    /// How many whole sessions are measured, where the workload has sessions; instead of
+    /// `requests`, which cuts the last session short where it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub sessions: Option<u64>,
     /// How many requests are sent and answered before measuring begins, in a closed loop.
     #[serde(default)]
     pub warmup: u64,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::sample::Sample;
-use crate::summary::{Arrivals, Slo, Summary, e2e, ms, tpot, ttft};
+use crate::summary::{Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server};
 
 /// Takes the rows of a run and gives its [`Summary`], equal to that of
 /// [`summarize`](crate::summarize) but for the last bits of means.
@@ -20,12 +20,16 @@ pub struct Summarizer {
     output_tokens: i64,
     prompt_tokens: i64,
     good: u64,
+    structured: u64,
+    valid: u64,
     ttft: Sample,
     ttft_scheduled: Sample,
     tpot: Sample,
     icl: Sample,
     e2e_latency: Sample,
     send_lag: Sample,
+    ttft_beyond_server: Sample,
+    e2e_beyond_server: Sample,
     drawn: Gaps,
     sent: Gaps,
 }
@@ -42,12 +46,16 @@ impl Summarizer {
             output_tokens: 0,
             prompt_tokens: 0,
             good: 0,
+            structured: 0,
+            valid: 0,
             ttft: sample(),
             ttft_scheduled: sample(),
             tpot: sample(),
             icl: sample(),
             e2e_latency: sample(),
             send_lag: sample(),
+            ttft_beyond_server: sample(),
+            e2e_beyond_server: sample(),
             drawn: Gaps::default(),
             sent: Gaps::default(),
         }
@@ -72,6 +80,8 @@ impl Summarizer {
             self.sent.add(sent);
         }
         put(&mut self.send_lag, row.send_lag_ns.map(|ns| ns as f64 / 1e6))?;
+        self.structured += u64::from(row.schema_valid.is_some());
+        self.valid += u64::from(row.schema_valid == Some(true));
         if row.status != RequestStatus::Ok {
             return Ok(());
         }
@@ -82,6 +92,8 @@ impl Summarizer {
         put(&mut self.ttft_scheduled, ms(Some(row.scheduled_ns), row.first_token_ns))?;
         put(&mut self.tpot, tpot(row))?;
         put(&mut self.e2e_latency, e2e(row))?;
+        put(&mut self.ttft_beyond_server, ttft_beyond_server(row))?;
+        put(&mut self.e2e_beyond_server, e2e_beyond_server(row))?;
         chunks
             .windows(2)
             .try_for_each(|pair| put(&mut self.icl, ms(Some(pair[0].at_ns), Some(pair[1].at_ns))))
@@ -110,6 +122,7 @@ impl Summarizer {
             total_throughput: rate((self.output_tokens + self.prompt_tokens) as f64),
             output_tokens: self.output_tokens,
             prompt_tokens: self.prompt_tokens,
+            schema_valid_rate: (self.structured > 0).then(|| self.valid as f64 / self.structured as f64),
             ttft: self.ttft.distribution()?,
             ttft_scheduled: if open { self.ttft_scheduled.distribution()? } else { None },
             tpot: self.tpot.distribution()?,
@@ -117,6 +130,8 @@ impl Summarizer {
             e2e_latency: self.e2e_latency.distribution()?,
             arrivals: arrivals.filter(|_| open),
             send_lag: self.send_lag.distribution()?,
+            ttft_beyond_server: self.ttft_beyond_server.distribution()?,
+            e2e_beyond_server: self.e2e_beyond_server.distribution()?,
             goodput: if bounded { rate(self.good as f64) } else { None },
             slo_pass_rate: (bounded && ok > 0.0).then(|| self.good as f64 / ok),
             statuses: self.statuses,

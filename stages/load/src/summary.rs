@@ -89,6 +89,8 @@ pub struct Summary {
     pub output_tokens: i64,
     /// Prompt tokens of answered requests.
     pub prompt_tokens: i64,
+    /// Share of structured answers that keep their schema; `None` if none was asked for.
+    pub schema_valid_rate: Option<f64>,
     /// First token − sent, ms.
     pub ttft: Option<Distribution>,
     /// First token − scheduled, ms; only for open arrivals.
@@ -103,6 +105,11 @@ pub struct Summary {
     pub arrivals: Option<Arrivals>,
     /// Sent − scheduled, ms: the client's own delay.
     pub send_lag: Option<Distribution>,
+    /// TTFT − the server's own time for the prompt, ms: what lies between server and client,
+    /// with the server's queue. `None` unless the server tells its timings.
+    pub ttft_beyond_server: Option<Distribution>,
+    /// E2E latency − the server's own time for prompt and generation, ms; likewise.
+    pub e2e_beyond_server: Option<Distribution>,
     /// Requests a second that keep every bound; `None` without bounds.
     pub goodput: Option<f64>,
     /// Share of answered requests that keep every bound; `None` without bounds.
@@ -155,6 +162,16 @@ pub(crate) fn e2e(row: &RequestRow) -> Option<f64> {
     ms(row.sent_ns, row.last_token_ns)
 }
 
+/// Returns what of a request's TTFT its server does not account for, ms; `None` if it tells nothing.
+pub(crate) fn ttft_beyond_server(row: &RequestRow) -> Option<f64> {
+    Some(ttft(row)? - row.server_prompt_ms?)
+}
+
+/// Returns what of a request's latency its server does not account for, ms; likewise.
+pub(crate) fn e2e_beyond_server(row: &RequestRow) -> Option<f64> {
+    Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
+}
+
 /// Returns a request's time per output token, ms: (last − first) over the tokens after the first
 /// chunk. Where the first chunk's tokens are not known they are taken to be one, as vLLM and
 /// SGLang do. `None` if no token follows the first chunk.
@@ -196,6 +213,8 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
     let over =
         |f: &dyn Fn(&RequestRow) -> Option<f64>| Distribution::of(ok.iter().copied().filter_map(f).collect());
     let good = ok.iter().filter(|r| slo.kept(r)).count() as f64;
+    let judged: Vec<bool> = counted.iter().filter_map(|r| r.schema_valid).collect();
+    let valid = judged.iter().filter(|valid| **valid).count() as f64;
     let open = counted.iter().all(|r| r.client_id.is_none());
     Summary {
         window_s,
@@ -204,6 +223,7 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
         total_throughput: rate((output_tokens + prompt_tokens) as f64),
         output_tokens,
         prompt_tokens,
+        schema_valid_rate: (!judged.is_empty()).then(|| valid / judged.len() as f64),
         ttft: over(&ttft),
         ttft_scheduled: if open { over(&|r| ms(Some(r.scheduled_ns), r.first_token_ns)) } else { None },
         tpot: over(&tpot),
@@ -211,6 +231,8 @@ pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Sum
         e2e_latency: over(&e2e),
         arrivals: if open { Arrivals::of(&counted) } else { None },
         send_lag: Distribution::of(counted.iter().filter_map(|r| Some(r.send_lag_ns? as f64 / MS)).collect()),
+        ttft_beyond_server: over(&ttft_beyond_server),
+        e2e_beyond_server: over(&e2e_beyond_server),
         goodput: if slo.any() { rate(good) } else { None },
         slo_pass_rate: (slo.any() && !ok.is_empty()).then(|| good / ok.len() as f64),
         statuses,
@@ -258,11 +280,14 @@ mod tests {
             sent_ns: Some(sent),
             headers_ns: Some(first),
             first_token_ns: Some(first),
+            first_reasoning_ns: None,
+            first_answer_ns: Some(first),
             last_token_ns: Some(last),
             done_ns: last,
             prompt_tokens: Some(10),
             cached_prompt_tokens: None,
             output_tokens: Some(3),
+            reasoning_tokens: None,
             tokens_source: None,
             tokens_agree: None,
             requested_output_tokens: 3,
@@ -331,5 +356,16 @@ mod tests {
         assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
         let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
         assert!(summarize(&one_by_one, &[], &Slo::default()).arrivals.is_none());
+    }
+
+    #[test]
+    fn the_servers_own_account_is_taken_off_where_it_is_told() {
+        let mut told = row(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
+        let untold = row(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        let all = summarize(&[told, untold.clone()], &[], &Slo::default());
+        let (ttft, e2e) = (all.ttft_beyond_server.unwrap(), all.e2e_beyond_server.unwrap());
+        assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
+        assert_eq!(summarize(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rows::{Phase, RequestRow, RequestStatus};
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,18 +19,56 @@ pub struct Tally {
     pub replays: u64,
     /// The most requests in flight at once, measured ones.
     pub peak_in_flight: Option<i64>,
+    /// Prompt tokens of measured requests that were answered, where they are known.
+    pub prompt_tokens: Option<Spread>,
+    /// Chunks of measured requests.
+    pub chunks: u64,
+    /// Socket reads that completed at least one of them.
+    pub chunk_reads: u64,
+}
+
+/// The spread of a count over requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The smallest.
+    pub min: i64,
+    /// The largest.
+    pub max: i64,
+    /// The sum.
+    pub sum: i64,
+    /// Of how many.
+    pub n: u64,
+}
+
+impl Spread {
+    fn with(known: Option<Self>, value: i64) -> Self {
+        let Self { min, max, sum, n } = known.unwrap_or(Self { min: value, max: value, sum: 0, n: 0 });
+        Self { min: min.min(value), max: max.max(value), sum: sum.saturating_add(value), n: n + 1 }
+    }
+
+    /// Returns the mean.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.n as f64
+    }
 }
 
 impl Tally {
-    /// Returns the counts of rows.
-    pub fn of(rows: &[RequestRow]) -> Self {
+    /// Returns the counts of rows; both are sorted by request and attempt.
+    pub fn of(rows: &[RequestRow], chunks: &[ChunkRow]) -> Self {
         let mut tally = Self::default();
-        rows.iter().for_each(|row| tally.add(row));
+        let mut rest = chunks;
+        for row in rows {
+            let at = (row.request_id, row.attempt);
+            let skipped = rest.partition_point(|c| (c.request_id, c.attempt) < at);
+            let until = rest.partition_point(|c| (c.request_id, c.attempt) <= at);
+            tally.add(row, &rest[skipped..until]);
+            rest = &rest[until..];
+        }
         tally
     }
 
-    /// Counts a row; rows come in the order of requests.
-    pub(crate) fn add(&mut self, row: &RequestRow) {
+    /// Counts a row with its chunks, sorted by time; rows come in the order of requests.
+    pub(crate) fn add(&mut self, row: &RequestRow, chunks: &[ChunkRow]) {
         if self.first_error.is_none() {
             self.first_error.clone_from(&row.error);
         }
@@ -41,8 +79,20 @@ impl Tally {
         let (from, to) = &mut self.window;
         *from = from.iter().copied().chain(row.sent_ns).min();
         *to = (*to).max(Some(row.done_ns));
+        self.chunks += chunks.len() as u64;
+        let mut last = None;
+        // Chunks of one read stand together.
+        for chunk in chunks {
+            self.chunk_reads += u64::from(last != Some(chunk.read));
+            last = Some(chunk.read);
+        }
         if row.superseded {
             return;
+        }
+        if matches!(row.status, RequestStatus::Ok | RequestStatus::InvalidOutput)
+            && let Some(tokens) = row.prompt_tokens
+        {
+            self.prompt_tokens = Some(Spread::with(self.prompt_tokens, tokens));
         }
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {

@@ -62,6 +62,9 @@ pub struct Request {
     pub finish_reason: Option<String>,
     /// `ok`, or what went wrong.
     pub status: String,
+    /// Whether structured output keeps its schema; `None` if none was asked for, or the answer
+    /// was not complete.
+    pub schema_valid: Option<bool>,
     /// `sent_ns − scheduled_ns`.
     pub send_lag_ns: Option<i64>,
     /// Prompt processing by the server's own account, ms.
@@ -194,6 +197,7 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let first_chunk = optional("first_chunk_tokens")?;
     let flags = |name: &str| if table.has(name) { table.boolean(name) } else { Ok(vec![None; table.rows()]) };
     let (superseded, agree) = (flags("superseded")?, flags("tokens_agree")?);
+    let schema_valid = flags("schema_valid")?;
     let floats = |name: &str| if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) };
     let (prompt_ms, predicted_ms) = (floats("server_prompt_ms")?, floats("server_predicted_ms")?);
     let mut finish = words("finish_reason")?;
@@ -221,6 +225,7 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
             requested_output_tokens: asked[i],
             finish_reason: finish[i].take(),
             status: status[i].unwrap_or("malformed_row").to_owned(),
+            schema_valid: schema_valid[i],
             send_lag_ns: lag[i],
             server_prompt_ms: prompt_ms[i],
             server_predicted_ms: predicted_ms[i],

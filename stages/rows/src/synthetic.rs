@@ -35,6 +35,7 @@ pub fn request(request_id: i64) -> Request {
         requested_output_tokens: Some(5),
         finish_reason: Some("length".to_owned()),
         status: "ok".to_owned(),
+        schema_valid: None,
         send_lag_ns: Some(1_000),
         server_prompt_ms: None,
         server_predicted_ms: None,
@@ -89,6 +90,7 @@ pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
         int("requested_output_tokens", |r| r.requested_output_tokens).unit("tok"),
         text("finish_reason", |r| r.finish_reason.clone()),
         text("status", |r| Some(r.status.clone())),
+        Column::boolean("schema_valid", rows.iter().map(|r| r.schema_valid)),
         int("send_lag_ns", |r| r.send_lag_ns).unit("ns"),
     ])
 }

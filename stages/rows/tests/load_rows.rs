@@ -20,11 +20,14 @@ fn row() -> RequestRow {
         sent_ns: Some(10),
         headers_ns: Some(20),
         first_token_ns: Some(1_000_010),
+        first_reasoning_ns: None,
+        first_answer_ns: Some(1_000_010),
         last_token_ns: Some(5_000_010),
         done_ns: 5_000_020,
         prompt_tokens: Some(9),
         cached_prompt_tokens: Some(1),
         output_tokens: Some(5),
+        reasoning_tokens: None,
         tokens_source: Some(TokenSource::Usage),
         tokens_agree: Some(true),
         requested_output_tokens: 5,
@@ -35,7 +38,7 @@ fn row() -> RequestRow {
         http_status: Some(200),
         retry_after_s: None,
         error: None,
-        schema_valid: None,
+        schema_valid: Some(true),
         send_lag_ns: Some(5),
         in_flight_at_send: Some(0),
         reads: 3,
@@ -70,6 +73,7 @@ fn the_columns_the_load_stage_writes_are_those_read() {
     (expected.scheduled_ns, expected.sent_ns, expected.headers_ns) = (Some(5), Some(10), Some(20));
     (expected.first_token_ns, expected.last_token_ns) = (Some(1_000_010), Some(5_000_010));
     expected.done_ns = Some(5_000_020);
+    expected.schema_valid = Some(true);
     (expected.prompt_tokens, expected.cached_prompt_tokens) = (Some(9), Some(1));
     (expected.tokens_agree, expected.chunks, expected.send_lag_ns) = (Some(true), Some(2), Some(5));
     (expected.server_prompt_ms, expected.server_predicted_ms) = (Some(0.5), Some(4.0));

@@ -19,6 +19,8 @@
 //! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
 
 mod census;
+#[cfg(test)]
+mod client_tests;
 mod comparability;
 mod finding;
 mod gate;

@@ -16,10 +16,13 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
     let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
     let workload = Workload {
         description: None,
-        prompts: Source::Words(Words { length: Count::Fixed(8) }),
+        prompts: Source::Words(Words { length: Count::Fixed(8).into() }),
         system: None,
         output: Output { tokens: Count::Fixed(5), mode: OutputMode::Exact },
         sampling: Sampling::default(),
+        sessions: None,
+        structured: None,
+        tokenizer: None,
         extra: Default::default(),
     };
     let origin = Origin { seed: 7, replicate: Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]) };

@@ -113,7 +113,7 @@ impl Run {
             Cell { input, rows: Some(rows), server: None, store: None }
         });
         let axes = ["configuration", "concurrency", "rep"].map(str::to_owned).to_vec();
-        look(&Stage { name: "ladder", axes, cells: cells.collect() })
+        look(&Stage { name: "ladder", axes, cells: cells.collect(), instrument: None })
     }
 
     /// Returns whether a gate raises the alarm, over any cell or the stage.

@@ -69,6 +69,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) name: &'a str,
     pub(crate) axes: Vec<String>,
     pub(crate) cells: Vec<Cell<'a>>,
+    /// What a calibration of the load generator covers, if one is among the inputs.
+    pub(crate) instrument: Option<Json>,
 }
 
 /// Reads every load stage among the inputs, cells in parallel: the result does not depend on
@@ -83,6 +85,7 @@ pub(crate) fn stages<'a>(
 ) -> Result<Vec<Stage<'a>>, Failure> {
     let servers = servers(inputs, store)?;
     let mut stages = Vec::new();
+    let instrument = instrument(inputs, store)?;
     for input in inputs.iter().filter(|i| i.kind == "load") {
         let (done, total) = (AtomicU64::new(0), input.cells.len() as u64);
         let read = |cell: &'a InputCell| -> Result<Cell<'a>, Failure> {
@@ -98,7 +101,8 @@ pub(crate) fn stages<'a>(
         let values = |c: &Cell<'_>| c.input.coordinates.0.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
         cells.sort_by(|a, b| rows::compare_all(&values(a), &values(b)));
         let axes = cells.first().map(|c| c.input.coordinates.0.iter().map(|(n, _)| n.clone()).collect());
-        stages.push(Stage { name: &input.stage, axes: axes.unwrap_or_default(), cells });
+        let instrument = instrument.clone();
+        stages.push(Stage { name: &input.stage, axes: axes.unwrap_or_default(), cells, instrument });
     }
     if stages.is_empty() {
         return Err(Failure::failed("there is no load stage among `needs`")
@@ -132,6 +136,17 @@ fn server_of(servers: &[Arc<Server>], cell: &InputCell) -> Option<Arc<Server>> {
     let mut found = servers.iter().filter(shares);
     let first = found.next()?;
     if found.next().is_some() { None } else { Some(Arc::clone(first)) }
+}
+
+/// Reads the document `instrument` of the first ok calibration among the inputs.
+fn instrument(inputs: &[Input], store: &Store) -> Result<Option<Json>, Failure> {
+    let cells = inputs.iter().filter(|i| i.kind == "calibrate").flat_map(|i| &i.cells);
+    let Some(artifact) = cells.filter_map(|c| c.outputs.get("instrument")).next() else { return Ok(None) };
+    let wrong = |e: &dyn std::fmt::Display| {
+        Failure::failed(format!("`instrument` of the calibration cannot be read: {e}"))
+    };
+    let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| wrong(&e))
 }
 
 impl Stage<'_> {

@@ -69,6 +69,11 @@ fn columns() -> Vec<Spec> {
             "1",
             "cached ÷ prompt tokens as the server says; null if it does not say",
         ),
+        Spec::float(
+            "schema_valid_rate",
+            "1",
+            "complete structured answers that keep their schema ÷ those checked; null if none was asked for",
+        ),
         Spec::float("tokens_per_chunk", "tok", "output tokens ÷ chunks with text, over ok requests"),
         Spec::float(
             "server_prompt_ms_mean",
@@ -146,6 +151,8 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     let (output, prompt) = (total(|t| t.request.output_tokens), total(|t| t.request.prompt_tokens));
     let cached = total(|t| t.request.cached_prompt_tokens);
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
+    let judged: Vec<bool> = timings.iter().filter_map(|t| t.request.schema_valid).collect();
+    let valid = judged.iter().filter(|valid| **valid).count();
     let mean = |sum: Option<i64>| number(sum.map(|s| s as f64 / ok.len() as f64));
     let int = |value: Option<i64>| value.map_or(Scalar::Null, Scalar::Int);
     let lag = sample(timings.iter().filter_map(|t| Some(t.request.send_lag_ns? as f64 / 1e6)));
@@ -166,6 +173,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
         mean(output),
         mean(prompt),
         number(cached.zip(prompt).filter(|(_, p)| *p > 0).map(|(c, p)| c as f64 / p as f64)),
+        number((!judged.is_empty()).then(|| valid as f64 / judged.len() as f64)),
         number(output.filter(|_| chunks > 0).map(|n| n as f64 / chunks as f64)),
         server(|t| t.request.server_prompt_ms),
         server(|t| t.request.server_predicted_ms),

@@ -12,6 +12,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
     insert(&mut body, "top_p", ask.sampling.top_p);
     insert(&mut body, "seed", ask.sampling.seed);
     insert(&mut body, "ignore_eos", ask.exact().then_some(true));
+    insert(&mut body, "json_schema", ask.schema.cloned());
     insert(&mut body, "stream", Some(ask.streamed()));
     body
 }

@@ -11,7 +11,7 @@ mod tgi;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::prompts::Prompt;
 use crate::sse::Division;
@@ -53,6 +53,10 @@ pub(crate) struct Ask<'a> {
     pub(crate) model: &'a str,
     pub(crate) prompt: &'a Prompt,
     pub(crate) system: Option<&'a str>,
+    /// The turns before this one, oldest first.
+    pub(crate) history: &'a [Exchange],
+    /// The JSON Schema the answer must keep.
+    pub(crate) schema: Option<&'a Value>,
     pub(crate) sampling: &'a Sampling,
     pub(crate) delivery: Delivery,
 }
@@ -66,22 +70,43 @@ impl Ask<'_> {
         self.prompt.output_mode == OutputMode::Exact
     }
 
-    /// The prompt as one text, the system message before it.
+    /// The prompt as one text: the system message, the turns so far, the prompt. A turn's text
+    /// begins with all of the text before it, so that a cache of prefixes can serve it.
     fn text(&self) -> String {
-        match self.system {
-            Some(system) => format!("{system}\n\n{}", self.prompt.text),
-            None => self.prompt.text.clone(),
+        let mut text = String::new();
+        if let Some(system) = self.system {
+            text.push_str(system);
+            text.push_str("\n\n");
         }
+        for turn in self.history {
+            text.push_str(&turn.said);
+            text.push_str(&turn.answered);
+            text.push_str("\n\n");
+        }
+        text.push_str(&self.prompt.text);
+        text
     }
 
-    /// The prompt as chat messages.
+    /// The prompt as chat messages, the turns so far before it.
     fn messages(&self) -> Value {
-        let user = serde_json::json!({"role": "user", "content": self.prompt.text});
-        match self.system {
-            Some(system) => serde_json::json!([{"role": "system", "content": system}, user]),
-            None => serde_json::json!([user]),
+        let message = |role: &str, content: &str| json!({"role": role, "content": content});
+        let mut messages: Vec<Value> = self.system.iter().map(|system| message("system", system)).collect();
+        for turn in self.history {
+            messages.push(message("user", &turn.said));
+            messages.push(message("assistant", &turn.answered));
         }
+        messages.push(message("user", &self.prompt.text));
+        Value::Array(messages)
     }
+}
+
+/// A turn that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Exchange {
+    /// What the user said.
+    pub(crate) said: String,
+    /// What the model answered, its reasoning left out.
+    pub(crate) answered: String,
 }
 
 /// Text an event brings.
@@ -96,8 +121,12 @@ pub(crate) enum Text {
 /// What one event tells; absent is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Told {
-    /// Text generated, of the answer or of its reasoning.
+    /// Text of the answer.
     pub(crate) text: Option<Text>,
+    /// New text of the reasoning before the answer, where the API keeps the two apart.
+    pub(crate) reasoning: Option<String>,
+    /// Tokens of the reasoning, as the usage of this event says.
+    pub(crate) reasoning_tokens: Option<i64>,
     /// Tokens in this event, where the API sends one event a token.
     pub(crate) tokens: Option<i64>,
     /// Output tokens so far or in all, as the usage of this event says.
@@ -197,9 +226,17 @@ impl Api {
     }
 
     /// Returns the body of a request: ours, with the workload's extra fields on top.
-    pub(crate) fn body(self, model: &str, workload: &Workload, prompt: &Prompt, delivery: Delivery) -> Value {
+    pub(crate) fn body(
+        self,
+        model: &str,
+        workload: &Workload,
+        prompt: &Prompt,
+        history: &[Exchange],
+        delivery: Delivery,
+    ) -> Value {
         let system = workload.system.as_deref();
-        let ask = Ask { model, prompt, system, sampling: &workload.sampling, delivery };
+        let schema = workload.structured.as_ref().and_then(|s| s.schema.as_ref());
+        let ask = Ask { model, prompt, system, history, schema, sampling: &workload.sampling, delivery };
         let mut body = match self {
             Self::OpenaiCompletions => openai::completions_body(&ask),
             Self::OpenaiChat => openai::chat_body(&ask),
@@ -247,3 +284,11 @@ fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Optio
 fn new_text(text: Option<&str>) -> Option<Text> {
     text.filter(|t| !t.is_empty()).map(|t| Text::New(t.to_owned()))
 }
+
+/// Returns reasoning unless it is empty.
+fn new_reasoning(text: Option<&str>) -> Option<String> {
+    text.filter(|t| !t.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Server, Told, insert, new_text};
+use super::{Ask, Server, Told, insert, new_reasoning, new_text};
 
 pub(super) fn generate_body(ask: &Ask<'_>) -> Map<String, Value> {
     let mut body = common(ask);
-    insert(&mut body, "prompt", Some(ask.prompt.text.as_str()));
+    // The system message has a field of its own.
+    insert(&mut body, "prompt", Some(Ask { system: None, ..*ask }.text()));
     insert(&mut body, "system", ask.system);
     body
 }
@@ -26,20 +27,20 @@ fn common(ask: &Ask<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     insert(&mut body, "model", Some(ask.model));
     insert(&mut body, "stream", Some(ask.streamed()));
+    insert(&mut body, "format", ask.schema.cloned());
     body.insert("options".to_owned(), json!(options));
     body
 }
 
 pub(super) fn read(event: &Value) -> Told {
     let message = &event["message"];
-    let text: String = [&event["thinking"], &event["response"], &message["thinking"], &message["content"]]
-        .into_iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let text = event["response"].as_str().or_else(|| message["content"].as_str());
+    let thinking = event["thinking"].as_str().or_else(|| message["thinking"].as_str());
     let done = event["done"].as_bool() == Some(true);
     let ms = |key: &str| event[key].as_f64().map(|ns| ns / 1e6);
     Told {
-        text: new_text(Some(&text)),
+        text: new_text(text),
+        reasoning: new_reasoning(thinking),
         output_tokens: event["eval_count"].as_i64(),
         prompt_tokens: event["prompt_eval_count"].as_i64(),
         finish_reason: done.then(|| event["done_reason"].as_str().unwrap_or("stop").to_owned()),

@@ -1,11 +1,12 @@
 //! The OpenAI completions and chat APIs, as vLLM, SGLang, TGI, llama.cpp and others speak them.
 //!
 //! The usage may come in a chunk with or without `choices`; llama.cpp adds `timings` to the
-//! last one. Reasoning text counts as generated text.
+//! last one. Reasoning comes as `reasoning_content` or `reasoning`. A JSON Schema goes into
+//! `response_format`.
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Server, Told, insert, new_text};
+use super::{Ask, Server, Told, insert, new_reasoning, new_text};
 
 pub(super) fn completions_body(ask: &Ask<'_>) -> Map<String, Value> {
     let mut body = common(ask);
@@ -28,6 +29,13 @@ fn common(ask: &Ask<'_>) -> Map<String, Value> {
     insert(&mut body, "seed", ask.sampling.seed);
     insert(&mut body, "ignore_eos", ask.exact().then_some(true));
     insert(&mut body, "stream", Some(ask.streamed()));
+    insert(
+        &mut body,
+        "response_format",
+        ask.schema.map(|schema| {
+            json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": true}})
+        }),
+    );
     insert(&mut body, "stream_options", ask.streamed().then(|| json!({"include_usage": true})));
     body
 }
@@ -35,20 +43,17 @@ fn common(ask: &Ask<'_>) -> Map<String, Value> {
 pub(super) fn read(event: &Value) -> Told {
     let choice = &event["choices"][0];
     let usage = &event["usage"];
-    let content = |part: &Value| part["content"].as_str().map(str::to_owned);
-    let reasoning = |part: &Value| {
-        let text = part["reasoning_content"].as_str().or_else(|| part["reasoning"].as_str());
-        text.map(str::to_owned)
-    };
     let parts = [&choice["delta"], &choice["message"]];
-    let text = choice["text"]
-        .as_str()
-        .map(str::to_owned)
-        .into_iter()
-        .chain(parts.into_iter().flat_map(|part| reasoning(part).into_iter().chain(content(part))))
-        .collect::<String>();
+    let of = |keys: &[&str]| {
+        let text = |part: &Value| keys.iter().find_map(|key| part[*key].as_str()).map(str::to_owned);
+        parts.into_iter().filter_map(text).collect::<String>()
+    };
+    let text = choice["text"].as_str().unwrap_or_default().to_owned() + &of(&["content"]);
+    let details = &usage["completion_tokens_details"];
     Told {
         text: new_text(Some(&text)),
+        reasoning: new_reasoning(Some(&of(&["reasoning_content", "reasoning"]))),
+        reasoning_tokens: details["reasoning_tokens"].as_i64(),
         output_tokens: usage["completion_tokens"].as_i64(),
         prompt_tokens: usage["prompt_tokens"].as_i64(),
         cached_prompt_tokens: usage["prompt_tokens_details"]["cached_tokens"].as_i64(),

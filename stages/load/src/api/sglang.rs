@@ -11,6 +11,8 @@ pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
     insert(&mut sampling, "top_p", ask.sampling.top_p);
     insert(&mut sampling, "sampling_seed", ask.sampling.seed);
     insert(&mut sampling, "ignore_eos", ask.exact().then_some(true));
+    // The schema as text, not as an object.
+    insert(&mut sampling, "json_schema", ask.schema.map(Value::to_string));
     let mut body = Map::new();
     insert(&mut body, "text", Some(ask.text()));
     body.insert("sampling_params".to_owned(), json!(sampling));

@@ -14,6 +14,7 @@ pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
     insert(&mut parameters, "top_p", ask.sampling.top_p);
     insert(&mut parameters, "seed", ask.sampling.seed);
     insert(&mut parameters, "details", Some(true));
+    insert(&mut parameters, "grammar", ask.schema.map(|schema| json!({"type": "json", "value": schema})));
     let mut body = Map::new();
     insert(&mut body, "inputs", Some(ask.text()));
     body.insert("parameters".to_owned(), json!(parameters));

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::Epoch;
+use super::{Epoch, health};
 use crate::wire::{self, Framing};
 
 /// The longest response body kept.
@@ -111,6 +111,8 @@ pub(crate) enum End {
     Broken(String),
     /// Everything was stopped.
     Stopped(Stop),
+    /// It was never sent: the session it belongs to could not go on.
+    NotSent,
 }
 
 /// The raw evidence of one attempt.
@@ -135,6 +137,27 @@ pub(crate) struct Attempt {
     pub(crate) end: End,
     /// Whether a second attempt follows.
     pub(crate) superseded: bool,
+}
+
+impl Attempt {
+    /// Makes an attempt of which nothing is known yet but when it is due.
+    pub(crate) fn due(request: usize, attempt: u32, client: Option<u32>, scheduled_ns: u64) -> Self {
+        Self {
+            request,
+            attempt,
+            client,
+            scheduled_ns,
+            connect_ns: None,
+            sent_ns: None,
+            in_flight: 0,
+            bytes: Vec::new(),
+            reads: Vec::new(),
+            headers_ns: None,
+            done_ns: 0,
+            end: End::Closed,
+            superseded: false,
+        }
+    }
 }
 
 /// An open connection.
@@ -259,6 +282,10 @@ async fn send(
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
         Err(e) => return Err(End::Reset(e.to_string())),
     };
+    health::note_write(shared.epoch.now() - sent);
+    if written == request.len() {
+        return Ok(());
+    }
     let watch = Watch { sent, last: sent, body: false };
     let rest = stream.write_all(&request[written..]);
     tokio::pin!(rest);
@@ -312,6 +339,7 @@ async fn receive(
             Ok(_) => {}
             Err(e) => return End::Reset(e.to_string()),
         }
+        health::note_read(at_ns);
         let end = attempt.bytes.len();
         attempt.reads.push(Read { at_ns, end });
         watch.last = at_ns;

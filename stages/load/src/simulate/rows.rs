@@ -113,6 +113,8 @@ pub(crate) fn simulate(
         window: from.zip(to),
         client_cpu_ns: None,
         connections: 0,
+        started_monotonic_ns: 0,
+        health: None,
     };
     Ok(LoadResult {
         ending: if over == Over::Hung { Ending::Hung } else { Ending::Complete },
@@ -190,13 +192,16 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
     let text = TOKEN.repeat(flight.tokens as usize);
     let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
     RequestRow {
+        first_reasoning_ns: None,
+        first_answer_ns: flight.first.map(ns),
+        reasoning_tokens: None,
         request_id: request as i64,
         attempt: 1,
         superseded: false,
         phase: prompt.phase,
         client_id: flight.client.map(i64::from),
-        session_id: None,
-        turn: None,
+        session_id: prompt.session.map(ns),
+        turn: prompt.turn.map(i64::from),
         prompt_index: prompt.index as i64,
         prompt_digest: prompt.digest().to_string(),
         scheduled_ns: ns(flight.sent),

@@ -49,10 +49,13 @@ impl Run {
     pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(8) }),
+            prompts: Source::Words(Words { length: Count::Fixed(8).into() }),
             system: None,
             output: Output { tokens: Count::Fixed(self.tokens), mode: OutputMode::Exact },
             sampling: Sampling::default(),
+            sessions: None,
+            structured: None,
+            tokenizer: None,
             extra: Default::default(),
         };
         let origin = Origin { seed: 7, replicate: Coordinates::default() };

@@ -1,7 +1,14 @@
 //! The load generator against the reference server.
 
 mod beside;
+mod calibration;
+mod canned;
 mod common;
 mod faults;
 mod runs;
+mod sessions;
 mod stage;
+mod structured;
+mod studies;
+mod tokens;
+mod wire;

@@ -1,6 +1,8 @@
 //! The gates, one a file; adding one is a file and a line here.
 
+mod calibrated_range;
 mod census;
+mod client_health;
 mod client_lag;
 mod clock;
 mod cold_cache;
@@ -38,6 +40,8 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &delivered_length::DeliveredLength,
     &context_ceiling::ContextCeiling,
     &client_lag::ClientLag,
+    &client_health::ClientHealth,
+    &calibrated_range::CalibratedRange,
     &clock::Clock,
     &identities::Identities,
     &physical_roofs::PhysicalRoofs,

@@ -2,28 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::stage::{Json, Shipped};
+use pipeline::stage::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::length::{Count, Length};
+use super::sessions::Sessions;
+use super::structured::Structured;
+use super::tokenizer::Tokenizer;
 use crate::trace::RecordedLengths;
-
-/// The workloads shipped with the binary.
-pub(crate) fn shipped() -> Vec<Shipped> {
-    let workload = |name, text| Shipped { collection: "workloads", name, text };
-    vec![
-        workload("balanced-2k", include_str!("../workloads/balanced-2k.yaml")),
-        workload("long-decode", include_str!("../workloads/long-decode.yaml")),
-        workload("long-prefill", include_str!("../workloads/long-prefill.yaml")),
-        workload("mixed-prefill", include_str!("../workloads/mixed-prefill.yaml")),
-        workload("prefix-caching", include_str!("../workloads/prefix-caching.yaml")),
-        workload("ranged", include_str!("../workloads/ranged.yaml")),
-        workload("repeated-prefix", include_str!("../workloads/repeated-prefix.yaml")),
-        workload("shared-prefix", include_str!("../workloads/shared-prefix.yaml")),
-        workload("short-decode", include_str!("../workloads/short-decode.yaml")),
-        workload("single-chat", include_str!("../workloads/single-chat.yaml")),
-    ]
-}
 
 /// A workload: where prompts come from, how much output is asked for, how it is sampled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +29,15 @@ pub struct Workload {
     /// How output is sampled.
     #[serde(default)]
     pub sampling: Sampling,
+    /// Several turns that build on each other; without it every prompt stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
+    /// The form answers must have; each answer is checked against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Structured>,
+    /// What counts tokens, where lengths are given in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Tokenizer>,
     /// Fields added to the body of every request as they are, winning over ours.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Json>,
@@ -59,6 +55,10 @@ pub enum Source {
     Mixture(Vec<Part>),
     /// Prompts given outright.
     Pack(Pack),
+    /// Passages of a text.
+    Corpus(Corpus),
+    /// The human turns of recorded conversations (ShareGPT).
+    Dataset(Dataset),
     /// Random words, as many as a recorded trace says.
     Trace(RecordedLengths),
 }
@@ -67,26 +67,40 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Words {
-    /// How many words; a word of the list is 1.1 tokens or so (1.09 with SmolLM2's tokenizer).
-    pub length: Count,
+    /// How long; a word of the list is 1.1 tokens or so (1.09 with SmolLM2's tokenizer).
+    pub length: Length,
 }
 
 /// Prompts that share a prefix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedPrefix {
-    /// How many words are shared.
-    pub prefix: Count,
-    /// How many words follow that are a prompt's own.
-    pub suffix: Count,
+    /// How much is shared.
+    pub prefix: Length,
+    /// How much follows that is a prompt's own.
+    pub suffix: Length,
     /// How many distinct prefixes there are; a prompt takes one at random.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub prefixes: u32,
+    /// The share of prompts that begin with one of them; the others have a beginning of the
+    /// same length of their own.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    #[schemars(range(min = 0, max = 1))]
+    pub fraction: f64,
 }
 
 fn one() -> u32 {
     1
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_all(fraction: &f64) -> bool {
+    *fraction == 1.0
 }
 
 /// A part of a mixture.
@@ -109,7 +123,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pack {
-    /// A JSON Lines file: each line an object with `prompt` (text), or a JSON string.
+    /// A JSON Lines file: each line an object with `prompt` (text) and, if it asks for its own
+    /// amount of output, `output_tokens`; or a JSON string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
@@ -124,6 +139,42 @@ pub struct Pack {
     pub when_short: WhenShort,
 }
 
+/// Passages of a text: each begins at a word drawn at random; what reaches the end goes on at
+/// the beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Corpus {
+    /// The text, UTF-8.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// How long a passage is.
+    pub length: Length,
+}
+
+/// Recorded conversations: a JSON array, or JSON Lines, of objects with `conversations`
+/// (ShareGPT: `from` and `value`) or `messages` (`role` and `content`). They are taken in an
+/// order drawn from the seed. The human turns are sent; what was answered then is not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Dataset {
+    /// The file.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Whether a turn asks for as many tokens as its recorded answer has (needs a `tokenizer`);
+    /// turns without one, and all turns otherwise, ask for what the workload says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded_output: bool,
+    /// What happens when more conversations are needed than there are.
+    #[serde(default)]
+    pub when_short: WhenShort,
+}
+
 /// What happens when a pack holds fewer prompts than a cell needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -133,36 +184,6 @@ pub enum WhenShort {
     Refuse,
     /// Prompts repeat, in the same order.
     Repeat,
-}
-
-/// A count, fixed or drawn evenly from a range with both ends in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Count {
-    /// Always this many.
-    Fixed(u32),
-    /// Between two counts.
-    Range(Range),
-}
-
-/// A range of counts, both ends in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Range {
-    /// The smallest count.
-    pub from: u32,
-    /// The largest count.
-    pub to: u32,
-}
-
-impl Count {
-    /// Returns the smallest and the largest count.
-    pub(crate) fn ends(&self) -> (u32, u32) {
-        match self {
-            Self::Fixed(n) => (*n, *n),
-            Self::Range(range) => (range.from, range.to),
-        }
-    }
 }
 
 /// How much output is asked for.
@@ -207,80 +228,4 @@ impl Default for Sampling {
     fn default() -> Self {
         Self { temperature: 0.0, top_p: None, seed: Some(1) }
     }
-}
-
-impl Workload {
-    /// Returns what is wrong with the definition beyond its schema: keys that lead there, message.
-    pub(crate) fn problems(&self) -> Vec<(Vec<String>, String)> {
-        let mut problems = Vec::new();
-        check_source(&self.prompts, &mut vec!["prompts".to_owned()], &mut problems);
-        check_output(&self.output, &["output".to_owned()], &mut problems);
-        if !(self.sampling.temperature.is_finite() && self.sampling.temperature >= 0.0) {
-            problems.push((
-                vec!["sampling".to_owned(), "temperature".to_owned()],
-                format!("temperature must be 0 or more, got {}", self.sampling.temperature),
-            ));
-        }
-        problems
-    }
-}
-
-type Problems = Vec<(Vec<String>, String)>;
-
-fn check_count(count: &Count, least: u32, route: &[String], key: &str, problems: &mut Problems) {
-    let (from, to) = count.ends();
-    let route = || [route, &[key.to_owned()]].concat();
-    if from > to {
-        problems.push((route(), format!("a range from {from} to {to} holds nothing")));
-    } else if from < least {
-        problems.push((route(), format!("must be at least {least}, got {from}")));
-    }
-}
-
-fn check_output(output: &Output, route: &[String], problems: &mut Problems) {
-    check_count(&output.tokens, 1, route, "tokens", problems);
-}
-
-fn check_source(source: &Source, route: &mut Vec<String>, problems: &mut Problems) {
-    let depth = route.len();
-    match source {
-        Source::Words(words) => {
-            route.push("words".to_owned());
-            check_count(&words.length, 1, route, "length", problems);
-        }
-        Source::SharedPrefix(shared) => {
-            route.push("shared-prefix".to_owned());
-            check_count(&shared.prefix, 1, route, "prefix", problems);
-            check_count(&shared.suffix, 1, route, "suffix", problems);
-            if shared.prefixes == 0 {
-                problems.push((route.clone(), "there must be at least one prefix".to_owned()));
-            }
-        }
-        Source::Mixture(parts) => {
-            route.push("mixture".to_owned());
-            if parts.iter().map(|p| u64::from(p.weight)).sum::<u64>() == 0 {
-                problems.push((route.clone(), "the weights must add up to more than 0".to_owned()));
-            }
-            for part in parts {
-                check_source(&part.prompts, route, problems);
-                if let Some(output) = &part.output {
-                    check_output(output, route, problems);
-                }
-            }
-        }
-        Source::Pack(pack) => {
-            route.push("pack".to_owned());
-            if pack.file.is_some() != pack.texts.is_empty() {
-                problems.push((route.clone(), "a pack has either `file` or `texts`".to_owned()));
-            }
-        }
-        Source::Trace(trace) => {
-            route.push("trace".to_owned());
-            if !(trace.words_per_token.is_finite() && trace.words_per_token > 0.0) {
-                let given = trace.words_per_token;
-                problems.push((route.clone(), format!("words-per-token must be above 0, got {given}")));
-            }
-        }
-    }
-    route.truncate(depth);
 }

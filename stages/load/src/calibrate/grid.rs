@@ -1,0 +1,165 @@
+//! The grid: which loads the generator is calibrated under.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// The settings of a calibration: every concurrency and every rate with every gap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Grid {
+    /// Closed loops: how many clients.
+    pub concurrency: Vec<u32>,
+    /// Open loops: constant arrivals, requests a second.
+    pub rate: Vec<f64>,
+    /// Gaps between the tokens of an answer; `0 ms` sends them without waiting.
+    pub gap: Vec<Span>,
+    /// From a request's arrival to its first token.
+    pub ttft: Span,
+    /// Tokens of an answer, one a chunk.
+    #[schemars(range(min = 2))]
+    pub tokens: u32,
+    /// How long each point is measured, about; at least one answer for each client.
+    pub duration: Span,
+    /// What errors may be for a point to count as covered.
+    pub bound: Bound,
+}
+
+/// Bounds on the errors of TTFT and E2E latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Bound {
+    /// On the median of |error|.
+    pub p50: Span,
+    /// On the 99th percentile of |error|.
+    pub p99: Span,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self { p50: Span::milliseconds(2), p99: Span::milliseconds(20) }
+    }
+}
+
+impl Default for Grid {
+    fn default() -> Self {
+        Self {
+            concurrency: vec![1, 16, 64, 256],
+            rate: vec![50.0, 200.0],
+            gap: vec![Span::milliseconds(10), Span::milliseconds(50)],
+            ttft: Span::milliseconds(50),
+            tokens: 64,
+            duration: Span::seconds(3),
+            bound: Bound::default(),
+        }
+    }
+}
+
+/// One point of the grid: either so many clients or such a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Clients of a closed loop.
+    pub concurrency: Option<u32>,
+    /// Requests a second of an open loop.
+    pub rate: Option<f64>,
+    /// Between tokens.
+    pub gap: Span,
+    /// How many requests are measured.
+    pub requests: u64,
+}
+
+/// The most requests a point may have.
+const MOST: f64 = 1e6;
+
+impl Grid {
+    /// A grid of a few seconds, for a first look.
+    pub fn quick() -> Self {
+        Self {
+            concurrency: vec![1, 16, 64],
+            rate: vec![50.0],
+            gap: vec![Span::milliseconds(10)],
+            duration: Span::seconds(1),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the points, closed loops first.
+    pub fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        let answers = |gap: Span| {
+            let answer = self.ttft.nanoseconds() as f64
+                + gap.nanoseconds() as f64 * f64::from(self.tokens.saturating_sub(1));
+            // Without any waiting an answer takes as long as it takes: about a millisecond.
+            (self.duration.nanoseconds() as f64 / answer.max(1e6)).ceil().max(1.0)
+        };
+        for &clients in &self.concurrency {
+            for &gap in &self.gap {
+                let requests = (answers(gap) * f64::from(clients)).clamp(8.0, MOST) as u64;
+                points.push(Point { concurrency: Some(clients), rate: None, gap, requests });
+            }
+        }
+        for &rate in &self.rate {
+            for &gap in &self.gap {
+                let requests = (rate * self.duration.nanoseconds() as f64 / 1e9).ceil().clamp(8.0, MOST);
+                points.push(Point { concurrency: None, rate: Some(rate), gap, requests: requests as u64 });
+            }
+        }
+        points
+    }
+
+    /// Says what is wrong: the setting and why.
+    pub(crate) fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut problems = Vec::new();
+        if self.concurrency.is_empty() && self.rate.is_empty() {
+            problems.push(("concurrency", "neither a concurrency nor a rate to calibrate at".to_owned()));
+        }
+        if self.concurrency.contains(&0) {
+            problems.push(("concurrency", "a concurrency is at least 1".to_owned()));
+        }
+        if let Some(rate) = self.rate.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+            problems.push(("rate", format!("a rate is above 0, got {rate}")));
+        }
+        if self.gap.is_empty() {
+            problems.push(("gap", "no gap between tokens to calibrate at".to_owned()));
+        }
+        if self.tokens < 2 {
+            problems.push(("tokens", format!("an answer has at least 2 tokens, got {}", self.tokens)));
+        }
+        if self.duration == Span::default() {
+            problems.push(("duration", "a point is measured for some time".to_owned()));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_concurrency_and_every_rate_meets_every_gap() {
+        let grid = Grid { concurrency: vec![1, 4], rate: vec![20.0], ..Grid::default() };
+        let points = grid.points();
+        assert_eq!(points.len(), 6);
+        assert!(points.iter().all(|p| p.concurrency.is_some() != p.rate.is_some()));
+        // 50 ms and 63 gaps of 10 ms: 0.68 s, five times in three seconds for each client.
+        assert_eq!((points[0].requests, points[2].requests, points[4].requests), (8, 20, 60));
+    }
+
+    #[test]
+    fn an_empty_or_impossible_grid_is_told_what_it_lacks() {
+        let grid = Grid {
+            concurrency: vec![],
+            rate: vec![],
+            gap: vec![],
+            tokens: 1,
+            duration: Span::default(),
+            ..Grid::default()
+        };
+        let wrong: Vec<&str> = grid.problems().into_iter().map(|(setting, _)| setting).collect();
+        assert_eq!(wrong, ["concurrency", "gap", "tokens", "duration"]);
+        assert_eq!(Grid::default().problems(), []);
+        assert_eq!(Grid::quick().problems(), []);
+    }
+}

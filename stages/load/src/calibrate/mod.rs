@@ -1,0 +1,31 @@
+//! Calibration: the load generator against a server whose times are known.
+//!
+//! For every point of a grid the generator, exactly as a load stage runs it, loads a reference
+//! server: a process of its own, pinned to a core of its own where there are two or more. The
+//! server logs when each request was read and each token handed to the kernel, on the
+//! kernel's monotonic clock, which both processes share. Rows are joined with that log request by
+//! request through the digest of the prompt, so errors are errors of single requests and
+//! chunks and not differences between distributions:
+//!
+//! | metric | reported | true | unit |
+//! |---|---|---|---|
+//! | `ttft` | `first_token_ns − sent_ns` | first token handed over − request read, by the server's log | a request |
+//! | `e2e` | `last_token_ns − sent_ns` | last token handed over − request read | a request |
+//! | `icl` | gap between two chunks | the same gap in the log; chunks hold one token, so it is the ITL, too | a gap |
+//! | `stamp` | `at_ns` of a chunk | when it was handed over, on the shared clock | a chunk |
+//! | `send_lag` | `sent_ns − scheduled_ns` | request read − `scheduled_ns`, on the shared clock | a request |
+//!
+//! The server's log is late itself where the server was slow to read a request: that is in the
+//! errors of `ttft`, `e2e` and `send_lag` and overstates them; `stamp` has none of it.
+
+mod grid;
+mod kind;
+mod point;
+mod process;
+mod result;
+
+pub use grid::{Bound, Grid, Point};
+pub use kind::Calibrate;
+pub use point::{Errors, Measured, measure_point};
+pub use process::{Launcher, ReferenceProcess};
+pub use result::{Calibration, Host, calibrate};

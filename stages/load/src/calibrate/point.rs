@@ -1,0 +1,200 @@
+//! One point of the grid: load, join with the server's log, errors.
+
+use std::collections::BTreeMap;
+
+use pipeline::stage::Control;
+use serde_json::json;
+
+use super::grid::{Grid, Point};
+use super::process::{Launcher, options};
+use crate::api::Api;
+use crate::client_health::ClientHealth;
+use crate::random::Origin;
+use crate::reference::Truth;
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
+use crate::run::{Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
+use crate::settings::Settings;
+use crate::summary::Distribution;
+
+/// What was found at a point.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The point.
+    pub point: Point,
+    /// Measured requests answered and found in the server's log.
+    pub joined: u64,
+    /// Measured requests that were not.
+    pub lost: u64,
+    /// Errors by metric, in the order of the documentation.
+    pub errors: Vec<(&'static str, Errors)>,
+    /// From the run's start to its first request, ms: connections are opened in between.
+    pub first_sent_ms: Option<f64>,
+    /// CPU time of the measuring thread for each chunk, µs.
+    pub cpu_per_chunk_us: Option<f64>,
+    /// Share of the chunks stamped late by at most the run's own stated bound.
+    pub bound_covers: Option<f64>,
+    /// How the client fared.
+    pub health: Option<ClientHealth>,
+}
+
+/// Reported values beside true ones, ms.
+#[derive(Clone, Copy, Debug)]
+pub struct Errors {
+    /// The mean of reported − true.
+    pub bias: f64,
+    /// |reported − true|.
+    pub absolute: Distribution,
+    /// What was reported.
+    pub reported: Distribution,
+    /// What was true.
+    pub truth: Distribution,
+}
+
+impl Errors {
+    /// Returns the errors of pairs (reported, true); `None` without any.
+    fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+        let take = |of: fn(&(f64, f64)) -> f64| Distribution::of(pairs.iter().map(of).collect());
+        Some(Self {
+            bias: take(|(reported, truth)| reported - truth)?.mean,
+            absolute: take(|(reported, truth)| (reported - truth).abs())?,
+            reported: take(|pair| pair.0)?,
+            truth: take(|pair| pair.1)?,
+        })
+    }
+}
+
+/// Measures one point.
+///
+/// # Errors
+/// If the server cannot be started, the run is stopped, or the log cannot be read.
+pub fn measure_point(
+    grid: &Grid,
+    point: Point,
+    launcher: &Launcher,
+    core: Option<usize>,
+    origin: &Origin,
+    control: &Control,
+) -> Result<Measured, LoadError> {
+    let server = launcher
+        .start(&options(grid.ttft, point.gap, grid.tokens, core))
+        .map_err(|e| LoadError(format!("the reference server: {e}")))?;
+    let arrival = match (point.concurrency, point.rate) {
+        (Some(clients), _) => json!({"closed-loop": {"clients": clients}}),
+        (None, Some(rate)) => json!({"constant": {"rate": rate}}),
+        (None, None) => json!("sequential"),
+    };
+    let settings: Settings = serde_json::from_value(json!({
+        "workload": {
+            // Twenty of hundreds of words: no two prompts are alike, which joins rows and log.
+            "prompts": {"words": {"length": 20}},
+            "output": {"tokens": grid.tokens, "mode": "exact"},
+        },
+        "arrival": arrival,
+        "requests": point.requests,
+        "warmup": point.concurrency.map_or(1, |clients| u64::from(clients).min(point.requests)),
+    }))
+    .map_err(|e| LoadError(format!("the settings of a point: {e}")))?;
+    let spec = LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?;
+    let target = Target {
+        base_url: server.url().to_owned(),
+        model: "reference".to_owned(),
+        api: Api::OpenaiCompletions,
+        path: None,
+        headers: Vec::new(),
+        api_key: None,
+        metrics: None,
+        log: None,
+    };
+    let result = run_load(&spec, &target, control)?;
+    match &result.ending {
+        Ending::Complete => {}
+        Ending::Stopped(_, reason) => return Err(LoadError(reason.clone())),
+        Ending::Hung | Ending::Gone => {
+            return Err(LoadError("the reference server stopped answering".to_owned()));
+        }
+    }
+    let truth = server.truth().map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
+    Ok(judge(point, &result, &truth))
+}
+
+/// Joins rows and log.
+fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
+    let log: BTreeMap<&str, &Truth> = truth.iter().map(|t| (t.prompt_digest.as_str(), t)).collect();
+    let mut chunks: BTreeMap<(i64, i64), Vec<&ChunkRow>> = BTreeMap::new();
+    for chunk in &result.chunks {
+        chunks.entry((chunk.request_id, chunk.attempt)).or_default().push(chunk);
+    }
+    let start = result.cell.started_monotonic_ns;
+    let (mut pairs, mut joined, mut lost, mut chunk_count) = (Pairs::default(), 0, 0, 0_u64);
+    for row in result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded) {
+        let own = chunks.get(&(row.request_id, row.attempt)).map(Vec::as_slice).unwrap_or_default();
+        chunk_count += own.len() as u64;
+        let told = log.get(row.prompt_digest.as_str()).copied();
+        let matching = told.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
+        match matching.and_then(|truth| pairs.add(row, own, truth, start)) {
+            Some(()) => joined += 1,
+            None => lost += 1,
+        }
+    }
+    let health = result.cell.health.clone();
+    let stated = health.as_ref().and_then(|h| h.stamp_error_bound_ms);
+    let late: Vec<bool> =
+        stated.map_or(Vec::new(), |bound| pairs.stamp.iter().map(|(r, t)| r - t > bound).collect());
+    let covered = late.iter().filter(|late| !**late).count();
+    let per_chunk = |ns: i64| (chunk_count > 0).then(|| ns as f64 / 1e3 / chunk_count as f64);
+    Measured {
+        point,
+        joined,
+        lost,
+        first_sent_ms: result.requests.iter().filter_map(|r| r.sent_ns).min().map(|ns| ns as f64 / 1e6),
+        cpu_per_chunk_us: result.cell.client_cpu_ns.and_then(per_chunk),
+        bound_covers: (!late.is_empty()).then(|| covered as f64 / late.len() as f64),
+        errors: pairs.errors(),
+        health,
+    }
+}
+
+/// Pairs of reported and true values by metric, ms.
+#[derive(Default)]
+struct Pairs {
+    ttft: Vec<(f64, f64)>,
+    e2e: Vec<(f64, f64)>,
+    icl: Vec<(f64, f64)>,
+    stamp: Vec<(f64, f64)>,
+    send_lag: Vec<(f64, f64)>,
+}
+
+impl Pairs {
+    /// Adds a request; `start` is the client's start on the clock of the log.
+    fn add(&mut self, row: &RequestRow, chunks: &[&ChunkRow], truth: &Truth, start: i64) -> Option<()> {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        let sent = row.sent_ns?;
+        // The log on the client's clock.
+        let here = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX) - start;
+        let read = here(truth.arrived_ns);
+        let (first, last) = (here(*truth.sent_ns.first()?), here(*truth.sent_ns.last()?));
+        self.ttft.push((ms(row.first_token_ns? - sent), ms(first - read)));
+        self.e2e.push((ms(row.last_token_ns? - sent), ms(last - read)));
+        self.send_lag.push((ms(row.send_lag_ns?), ms(read - row.scheduled_ns)));
+        for (chunk, handed) in chunks.iter().zip(&truth.sent_ns) {
+            self.stamp.push((ms(chunk.at_ns - sent), ms(here(*handed) - sent)));
+        }
+        for (two, handed) in chunks.windows(2).zip(truth.sent_ns.windows(2)) {
+            self.icl.push((ms(two[1].at_ns - two[0].at_ns), (handed[1] - handed[0]) as f64 / 1e6));
+        }
+        Some(())
+    }
+
+    fn errors(&self) -> Vec<(&'static str, Errors)> {
+        [
+            ("ttft", &self.ttft),
+            ("e2e", &self.e2e),
+            ("icl", &self.icl),
+            ("stamp", &self.stamp),
+            ("send_lag", &self.send_lag),
+        ]
+        .into_iter()
+        .filter_map(|(name, pairs)| Some((name, Errors::of(pairs)?)))
+        .collect()
+    }
+}

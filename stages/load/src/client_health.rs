@@ -1,0 +1,219 @@
+//! What a run says of its own client: how late its stamps may be, and whether the client, not
+//! the server, was the bottleneck.
+//!
+//! # The stated bound
+//!
+//! `stamp_error_bound` is what at least 99 % of stamps of arrivals are late by at most, ms:
+//!
+//! ```text
+//! p99(wake lag) + min(p99(read wait), max(largest wake lag, probe interval)) + p99(write time)
+//! ```
+//!
+//! Bytes that come while the thread sleeps are stamped late by the waking, which the probe
+//! samples evenly in time, and by the sockets served before them, which each read notes. A
+//! thread that is busy for longer than a probe interval cannot hide it from the probe, which
+//! limits the second term for threads that never sleep. The write is what lies between the
+//! stamp `sent` and the request in the server's socket. TTFT and E2E, differences of two
+//! stamps, are too long by at most the bound. What happens to bytes before the kernel wakes
+//! the thread (a network, the other side's delays) is not in it.
+//!
+//! # The verdict
+//!
+//! `client_bound` if any of these holds, else `client_ok`:
+//!
+//! - the median wake lag is above 1 ms: at most moments this client would have been late;
+//! - the 99th percentile of the wake lag is above 50 ms: it stood still;
+//! - the measuring thread was on a core for 90 % of the time or more: it had no time left.
+//!
+//! A phase without a tick of the probe has neither bound nor verdict.
+
+use artifacts::Column;
+
+use crate::measure::{Health, Histogram, PROBE};
+use crate::tally::Tally;
+
+/// The median wake lag above which the client is the bottleneck, ms.
+const WAKE_LAG_P50_MS: f64 = 1.0;
+
+/// The 99th percentile of the wake lag above which the client is the bottleneck, ms.
+const WAKE_LAG_P99_MS: f64 = 50.0;
+
+/// The share of time on a core from which on the client is the bottleneck.
+const BUSY: f64 = 0.9;
+
+/// Whether the client was the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientVerdict {
+    /// It was not.
+    Ok,
+    /// It was: latencies and rates say more about the client than about the server.
+    Bound,
+}
+
+impl ClientVerdict {
+    /// Returns the word used in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "client_ok",
+            Self::Bound => "client_bound",
+        }
+    }
+}
+
+/// How the client fared in the measured phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientHealth {
+    /// Ticks of the probe.
+    pub probes: u64,
+    /// Lateness of the probe's ticks, ms: p50, p99 and the largest.
+    pub wake_lag_ms: Option<[f64; 3]>,
+    /// From waking to the stamp of a read, ms: p50, p99 and the largest.
+    pub read_wait_ms: Option<[f64; 3]>,
+    /// Duration of a request's first `write(2)`, ms: p50, p99 and the largest.
+    pub write_time_ms: Option<[f64; 3]>,
+    /// CPU time over wall time of the measuring thread, 0–1.
+    pub busy: Option<f64>,
+    /// Time runnable but waiting for a core over wall time, 0–1.
+    pub run_queue_wait: Option<f64>,
+    /// Context switches the measuring thread did not ask for.
+    pub preemptions: Option<i64>,
+    /// Time the hypervisor took from all cores over their time, 0–1.
+    pub cpu_steal: Option<f64>,
+    /// Chunks for each socket read that completed one; above 1 chunks share a stamp.
+    pub chunks_per_read: Option<f64>,
+    /// Chunks a second over the window of measured requests.
+    pub chunk_rate: Option<f64>,
+    /// Most measured requests in flight at once.
+    pub peak_in_flight: Option<i64>,
+    /// What at least 99 % of arrivals are stamped late by at most, ms.
+    pub stamp_error_bound_ms: Option<f64>,
+    /// Whether the client was the bottleneck.
+    pub verdict: Option<ClientVerdict>,
+}
+
+impl ClientHealth {
+    /// Judges a measured phase by what the thread kept and by the counts over its rows.
+    pub(crate) fn of(health: &Health, tally: &Tally) -> Self {
+        let three = |h: &Histogram| {
+            let at = |q| h.quantile(q).map(|ns| ns as f64 / 1e6);
+            Some([at(0.5)?, at(0.99)?, h.max()? as f64 / 1e6])
+        };
+        let of_wall = |ns: u64| (health.wall_ns > 0).then(|| ns as f64 / health.wall_ns as f64);
+        let grown = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let (before, after) = (&health.before, &health.after);
+        let ticks = grown(before.all_ticks, after.all_ticks).filter(|ticks| *ticks > 0);
+        let wake_lag_ms = three(&health.wake_lag);
+        let (read_wait_ms, write_time_ms) = (three(&health.read_wait), three(&health.write_time));
+        let busy = of_wall(health.cpu_ns);
+        let window = tally.window().map(|(from, to)| (to - from) as f64 / 1e9).filter(|s| *s > 0.0);
+        Self {
+            probes: health.wake_lag.n(),
+            wake_lag_ms,
+            read_wait_ms,
+            write_time_ms,
+            busy,
+            run_queue_wait: grown(before.waited_ns, after.waited_ns).and_then(of_wall),
+            preemptions: grown(before.preempted, after.preempted).and_then(|n| i64::try_from(n).ok()),
+            cpu_steal: grown(before.steal_ticks, after.steal_ticks)
+                .zip(ticks)
+                .map(|(steal, all)| steal as f64 / all as f64),
+            chunks_per_read: (tally.chunk_reads > 0).then(|| tally.chunks as f64 / tally.chunk_reads as f64),
+            chunk_rate: window.map(|seconds| tally.chunks as f64 / seconds),
+            peak_in_flight: tally.peak_in_flight,
+            stamp_error_bound_ms: bound(wake_lag_ms, read_wait_ms, write_time_ms),
+            verdict: verdict(wake_lag_ms, busy),
+        }
+    }
+
+    /// Returns the columns of a health, or of none, for the one-row table `cell`.
+    pub(crate) fn columns(health: Option<&Self>) -> Vec<Column> {
+        let float = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<f64>| {
+            Column::float(name, [health.and_then(of)]).unit(unit).describe(meaning)
+        };
+        let int = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<i64>| {
+            Column::int(name, [health.and_then(of)]).unit(unit).describe(meaning)
+        };
+        let mut columns = vec![int("probes", "1", "ticks of the timer that samples the wake lag", &|h| {
+            i64::try_from(h.probes).ok()
+        })];
+        type Three = fn(&ClientHealth) -> Option<[f64; 3]>;
+        let samples: [(&str, &str, Three); 3] = [
+            ("wake_lag", "how late the measuring thread noticed a timer", |h| h.wake_lag_ms),
+            ("read_wait", "from the thread's waking to a read's stamp", |h| h.read_wait_ms),
+            ("write_time", "how long a request's first write took", |h| h.write_time_ms),
+        ];
+        for (name, meaning, of) in samples {
+            for (i, (short, word)) in
+                [("p50", "median"), ("p99", "99th percentile"), ("max", "largest")].into_iter().enumerate()
+            {
+                columns.push(float(&format!("{name}_{short}"), "ms", &format!("{meaning}: {word}"), &|h| {
+                    of(h).map(|three| three[i])
+                }));
+            }
+        }
+        columns.extend([
+            float("client_busy", "1", "CPU time over wall time of the measuring thread", &|h| h.busy),
+            float("run_queue_wait", "1", "time runnable but waiting for a core, over wall time", &|h| {
+                h.run_queue_wait
+            }),
+            int("preemptions", "1", "context switches the measuring thread did not ask for", &|h| {
+                h.preemptions
+            }),
+            float("cpu_steal", "1", "time the hypervisor took, over all cores' time", &|h| h.cpu_steal),
+            float("chunks_per_read", "chunks", "chunks for each socket read that completed one", &|h| {
+                h.chunks_per_read
+            }),
+            float("chunk_rate", "chunks/s", "chunks a second over the window", &|h| h.chunk_rate),
+            int("peak_in_flight", "requests", "most measured requests in flight at once", &|h| {
+                h.peak_in_flight
+            }),
+            float(
+                "stamp_error_bound",
+                "ms",
+                "at least 99 % of arrivals are stamped late by at most this; null without a probe",
+                &|h| h.stamp_error_bound_ms,
+            ),
+            Column::text("client_verdict", [health.and_then(|h| Some(h.verdict?.word()))])
+                .describe("`client_ok`, or `client_bound`: the client was the bottleneck"),
+        ]);
+        columns
+    }
+}
+
+fn bound(wake: Option<[f64; 3]>, read: Option<[f64; 3]>, write: Option<[f64; 3]>) -> Option<f64> {
+    let [_, wake_p99, wake_max] = wake?;
+    let p99 = |sample: Option<[f64; 3]>| sample.map_or(0.0, |s| s[1]);
+    let queue = p99(read).min(wake_max.max(PROBE.as_secs_f64() * 1e3));
+    Some(wake_p99 + queue + p99(write))
+}
+
+fn verdict(wake: Option<[f64; 3]>, busy: Option<f64>) -> Option<ClientVerdict> {
+    let [p50, p99, _] = wake?;
+    let bound = p50 > WAKE_LAG_P50_MS || p99 > WAKE_LAG_P99_MS || busy.is_some_and(|b| b >= BUSY);
+    Some(if bound { ClientVerdict::Bound } else { ClientVerdict::Ok })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_late_at_most_moments_is_the_bottleneck() {
+        let at = |p50, p99, busy| verdict(Some([p50, p99, 99.0]), Some(busy));
+        assert_eq!(at(0.1, 9.0, 0.5), Some(ClientVerdict::Ok));
+        assert_eq!(at(1.5, 9.0, 0.5), Some(ClientVerdict::Bound));
+        assert_eq!(at(0.1, 51.0, 0.5), Some(ClientVerdict::Bound));
+        assert_eq!(at(0.1, 9.0, 0.95), Some(ClientVerdict::Bound));
+        assert_eq!(verdict(None, Some(0.1)), None);
+    }
+
+    #[test]
+    fn the_bound_is_the_sum_of_its_parts_and_a_busy_thread_cannot_stretch_it() {
+        let (wake, write) = (Some([0.1, 2.0, 8.0]), Some([0.01, 0.5, 0.6]));
+        assert_eq!(bound(wake, Some([0.1, 3.0, 4.0]), write), Some(5.5));
+        // Awake for a second without a pause, but the probe was never served later than 8 ms.
+        assert_eq!(bound(wake, Some([500.0, 990.0, 1000.0]), write), Some(10.5));
+        assert_eq!(bound(None, None, None), None);
+        assert_eq!(bound(wake, None, None), Some(2.0));
+    }
+}

@@ -1,0 +1,151 @@
+//! What counts tokens: a `tokenizer.json`, or the server under load.
+
+use std::net::SocketAddr;
+
+use artifacts::Digest;
+use serde_json::{Value, json};
+
+use super::set::{LengthSource, PromptError};
+use crate::api_key::ApiKey;
+use crate::get::post_json;
+use crate::wire::Address;
+
+/// Counts the tokens of a text, special tokens and chat template left out.
+pub(crate) trait Counter {
+    /// Returns the number of tokens.
+    ///
+    /// # Errors
+    /// If it cannot be told.
+    fn count(&self, text: &str) -> Result<u32, PromptError>;
+    /// Returns which kind of tokenizer counts.
+    fn source(&self) -> LengthSource;
+    /// Returns the digest of the tokenizer's file, or the fingerprint of the server's.
+    fn identity(&self) -> &str;
+}
+
+/// A `tokenizer.json`.
+pub(crate) struct FileCounter {
+    tokenizer: tokenizers::Tokenizer,
+    digest: String,
+}
+
+impl FileCounter {
+    /// Reads the file and checks its digest if one is given.
+    pub(crate) fn open(file: &str, digest: Option<&str>) -> Result<Self, PromptError> {
+        let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
+        let bytes = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
+        let found = Digest::of(&bytes).to_string();
+        if let Some(digest) = digest.filter(|digest| *digest != found) {
+            return Err(wrong(format!("it has changed: expected {digest}, found {found}")));
+        }
+        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
+        // Files often carry the truncation they were trained with.
+        tokenizer.with_truncation(None).map_err(|e| wrong(e.to_string()))?;
+        tokenizer.with_padding(None);
+        Ok(Self { tokenizer, digest: found })
+    }
+}
+
+impl Counter for FileCounter {
+    fn count(&self, text: &str) -> Result<u32, PromptError> {
+        let tokens =
+            self.tokenizer.encode_fast(text, false).map_err(|e| PromptError(format!("tokenizing: {e}")))?;
+        u32::try_from(tokens.len()).map_err(|_| PromptError("more than 4,294,967,295 tokens".to_owned()))
+    }
+
+    fn source(&self) -> LengthSource {
+        LengthSource::TokenizerFile
+    }
+
+    fn identity(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// The tokenize endpoint of a server.
+pub(crate) struct ServerCounter {
+    address: Address,
+    addresses: Vec<SocketAddr>,
+    model: String,
+    api_key: Option<ApiKey>,
+    fingerprint: String,
+}
+
+/// What the fingerprint is taken of: words, numbers, code, white space, several scripts.
+const PROBE: &str = "The 3 quick brown foxes paid $1,234.56 for naïve café jazz; then\n\tif (x != y) { return \
+                     x << 2; }  // übermäßig 東京 Привет 🦀 antidisestablishmentarianism\r\n";
+
+impl ServerCounter {
+    /// Asks a server for the tokens of a fixed text.
+    ///
+    /// # Errors
+    /// If the server does not tokenize, or not as `expected`.
+    pub(crate) fn open(
+        address: Address,
+        addresses: Vec<SocketAddr>,
+        model: &str,
+        api_key: Option<&ApiKey>,
+        expected: Option<&str>,
+    ) -> Result<Self, PromptError> {
+        let mut counter = Self {
+            address,
+            addresses,
+            model: model.to_owned(),
+            api_key: api_key.cloned(),
+            fingerprint: String::new(),
+        };
+        let tokens = counter.tokens(PROBE)?;
+        let text = serde_json::to_vec(&tokens).expect("numbers always serialize");
+        counter.fingerprint = Digest::of(&text).to_string();
+        match expected {
+            Some(expected) if expected != counter.fingerprint => Err(PromptError(format!(
+                "the server at {} tokenizes otherwise than the workload declares: fingerprint {}, expected {expected}",
+                counter.address, counter.fingerprint
+            ))),
+            _ => Ok(counter),
+        }
+    }
+
+    fn tokens(&self, text: &str) -> Result<Vec<i64>, PromptError> {
+        // One body for all: llama.cpp reads `content`, vLLM and SGLang `prompt`, TGI `inputs`.
+        let body = json!({
+            "model": self.model, "content": text, "prompt": text, "inputs": text,
+            "add_special": false, "add_special_tokens": false,
+        });
+        let wrong = |message: String| {
+            let message = self.api_key.as_ref().map_or_else(|| message.clone(), |key| key.mask(&message));
+            PromptError(format!(
+                "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
+                 or lengths in words",
+                self.address
+            ))
+        };
+        let (status, answer) =
+            post_json(&self.address, &self.addresses, "/tokenize", &body, self.api_key.as_ref())
+                .map_err(|e| wrong(e.to_string()))?;
+        if status != 200 {
+            let text: String = String::from_utf8_lossy(&answer).trim().chars().take(200).collect();
+            return Err(wrong(format!("HTTP {status} {text}")));
+        }
+        let answer: Value = serde_json::from_slice(&answer).map_err(|e| wrong(e.to_string()))?;
+        let tokens = answer["tokens"].as_array().or_else(|| answer.as_array());
+        let id = |token: &Value| token.as_i64().or_else(|| token["id"].as_i64());
+        tokens
+            .and_then(|tokens| tokens.iter().map(id).collect())
+            .ok_or_else(|| wrong("no list of tokens in the answer".to_owned()))
+    }
+}
+
+impl Counter for ServerCounter {
+    fn count(&self, text: &str) -> Result<u32, PromptError> {
+        Ok(u32::try_from(self.tokens(text)?.len()).unwrap_or(u32::MAX))
+    }
+
+    fn source(&self) -> LengthSource {
+        LengthSource::ServerTokenizer
+    }
+
+    fn identity(&self) -> &str {
+        &self.fingerprint
+    }
+}

@@ -1,0 +1,128 @@
+//! Prompts and texts read from files.
+
+use artifacts::Digest;
+use serde_json::{Value, json};
+
+use super::set::PromptError;
+use crate::workload::{Corpus, Dataset, Pack};
+
+/// One recorded conversation: what people said, with what was answered then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conversation {
+    pub(super) turns: Vec<Turn>,
+}
+
+/// One turn of a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) said: String,
+    pub(super) answered: Option<String>,
+}
+
+/// Reads a file and checks its digest.
+fn read(what: &str, file: &str, digest: Option<&str>) -> Result<String, PromptError> {
+    let bytes = std::fs::read(file).map_err(|e| PromptError(format!("{what} {file}: {e}")))?;
+    let found = Digest::of(&bytes).to_string();
+    if let Some(digest) = digest.filter(|digest| *digest != found) {
+        return Err(PromptError(format!("{what} {file} has changed: expected {digest}, found {found}")));
+    }
+    String::from_utf8(bytes).map_err(|_| PromptError(format!("{what} {file} is not UTF-8")))
+}
+
+/// Returns a pack's prompts in order, each with the output it asks for, if it says so.
+pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, PromptError> {
+    let Some(file) = &pack.file else {
+        return Ok(pack.texts.iter().map(|text| (text.clone(), None)).collect());
+    };
+    let text = read("prompt pack", file, pack.digest.as_deref())?;
+    let mut prompts = Vec::new();
+    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |message: String| PromptError(format!("prompt pack {file}, line {}: {message}", i + 1));
+        let value: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+        let prompt = value
+            .as_str()
+            .or_else(|| value["prompt"].as_str())
+            .ok_or_else(|| wrong(format!("no `prompt` in {}", json!(value))))?;
+        let output = &value["output_tokens"];
+        let tokens = output.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+        if !output.is_null() && tokens.is_none() {
+            return Err(wrong(format!("`output_tokens` is {output}")));
+        }
+        prompts.push((prompt.to_owned(), tokens));
+    }
+    Ok(prompts)
+}
+
+/// Returns the words of a text.
+pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
+    let file = &corpus.file;
+    let text = read("corpus", file, corpus.digest.as_deref())?;
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() {
+        return Err(PromptError(format!("corpus {file} holds no words")));
+    }
+    let longest = corpus.length.parts().1.ends().1 as usize;
+    if corpus.length.parts().0 == crate::workload::Unit::Words && words.len() < longest {
+        return Err(PromptError(format!(
+            "corpus {file} holds {} words, and passages of {longest} are asked for",
+            words.len()
+        )));
+    }
+    Ok(words)
+}
+
+/// Returns the conversations of a dataset in which a person says something, in order.
+pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, PromptError> {
+    let file = &dataset.file;
+    let text = read("dataset", file, dataset.digest.as_deref())?;
+    let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
+    let records: Vec<Value> = if text.trim_start().starts_with('[') {
+        serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?
+    } else {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let parse = |(i, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|e| wrong(format!("line {}: {e}", i + 1)))
+        };
+        lines.map(parse).collect::<Result<_, _>>()?
+    };
+    let mut conversations = Vec::new();
+    for (i, record) in records.iter().enumerate() {
+        let entries = ["conversations", "conversation", "messages"]
+            .into_iter()
+            .find_map(|key| record[key].as_array())
+            .ok_or_else(|| wrong(format!("record {} has neither `conversations` nor `messages`", i + 1)))?;
+        let turns = turns(entries);
+        if !turns.is_empty() {
+            conversations.push(Conversation { turns });
+        }
+    }
+    if conversations.is_empty() {
+        return Err(wrong("no one says anything in it".to_owned()));
+    }
+    Ok(conversations)
+}
+
+/// Takes the human turns, each with the answer that follows it; several in a row are one.
+fn turns(entries: &[Value]) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for entry in entries {
+        let text = |keys: [&str; 2]| keys.into_iter().find_map(|key| entry[key].as_str());
+        let (Some(who), Some(said)) = (text(["from", "role"]), text(["value", "content"])) else { continue };
+        match who {
+            "human" | "user" if !said.trim().is_empty() => match turns.last_mut() {
+                Some(turn) if turn.answered.is_none() => {
+                    turn.said.push_str("\n\n");
+                    turn.said.push_str(said);
+                }
+                _ => turns.push(Turn { said: said.to_owned(), answered: None }),
+            },
+            "gpt" | "assistant" | "chatgpt" | "bing" | "bard" => {
+                if let Some(turn) = turns.last_mut().filter(|turn| turn.answered.is_none()) {
+                    turn.answered = Some(said.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    turns
+}

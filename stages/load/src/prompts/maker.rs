@@ -1,0 +1,336 @@
+//! A source with its files read, from which prompts are made.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use super::counter::Counter;
+use super::files::{Conversation, read_corpus, read_dataset, read_pack};
+use super::set::{LengthSource, Prompt, PromptError};
+use super::text::{Random, Running, WordSource, write};
+use crate::random::{Draws, Stream};
+use crate::rows::Phase;
+use crate::trace::{Recorded, read_trace};
+use crate::workload::{Count, Length, Output, Part, Source, Unit, WhenShort};
+
+/// What is known of a prompt before its text is made.
+#[derive(Clone, Copy)]
+pub(super) struct Draft<'a> {
+    pub(super) phase: Phase,
+    pub(super) index: u64,
+    pub(super) session: Option<u64>,
+    pub(super) turn: Option<u32>,
+    pub(super) think_ns: u64,
+    pub(super) output: &'a Output,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(phase: Phase, index: u64, output: &'a Output) -> Self {
+        Self { phase, index, session: None, turn: None, think_ns: 0, output }
+    }
+
+    fn prompt(&self) -> Prompt {
+        Prompt {
+            phase: self.phase,
+            index: self.index,
+            session: self.session,
+            turn: self.turn,
+            think_ns: self.think_ns,
+            text: String::new(),
+            tokens: None,
+            output_tokens: 0,
+            output_mode: self.output.mode,
+            prefix: None,
+            part: None,
+        }
+    }
+}
+
+/// A source with its files read.
+pub(super) struct Maker<'a> {
+    kind: Kind<'a>,
+    counter: Option<&'a dyn Counter>,
+    /// What lengths were counted with so far.
+    units: Cell<Units>,
+    /// Shared prefixes made so far: fitting one to its tokens takes a while.
+    prefixes: RefCell<BTreeMap<(Stream, u32), String>>,
+}
+
+/// Which units were used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Units {
+    tokens: bool,
+    characters: bool,
+    words: bool,
+}
+
+enum Kind<'a> {
+    Words(&'a Length),
+    SharedPrefix { prefix: &'a Length, suffix: &'a Length, prefixes: u32, fraction: f64 },
+    Mixture { parts: Vec<(&'a Part, Maker<'a>)>, total: u64 },
+    Pack { prompts: Vec<(String, Option<u32>)>, when_short: WhenShort },
+    Corpus { words: Vec<String>, length: &'a Length },
+    Dataset { conversations: Vec<Conversation>, recorded_output: bool, when_short: WhenShort },
+    Trace { rows: Vec<Recorded>, words_per_token: f64 },
+}
+
+impl<'a> Maker<'a> {
+    /// Reads the files of a source from which `needed` prompts or sessions will be asked;
+    /// datasets are put into an order drawn from `order`.
+    pub(super) fn new(
+        source: &'a Source,
+        needed: u64,
+        counter: Option<&'a dyn Counter>,
+        order: &Stream,
+    ) -> Result<Self, PromptError> {
+        let kind = match source {
+            Source::Words(words) => Kind::Words(&words.length),
+            Source::SharedPrefix(s) => Kind::SharedPrefix {
+                prefix: &s.prefix,
+                suffix: &s.suffix,
+                prefixes: s.prefixes,
+                fraction: s.fraction,
+            },
+            Source::Mixture(parts) => Kind::Mixture {
+                total: parts.iter().map(|p| u64::from(p.weight)).sum(),
+                parts: parts
+                    .iter()
+                    .map(|p| Ok((p, Maker::new(&p.prompts, 0, counter, order)?)))
+                    .collect::<Result<_, PromptError>>()?,
+            },
+            Source::Trace(trace) => {
+                let (rows, _) = read_trace(&trace.file, trace.digest.as_deref()).map_err(PromptError)?;
+                Kind::Trace { rows, words_per_token: trace.words_per_token }
+            }
+            Source::Pack(pack) => {
+                let prompts = read_pack(pack)?;
+                enough(pack.when_short, prompts.len(), needed, "pack", "prompts")?;
+                Kind::Pack { prompts, when_short: pack.when_short }
+            }
+            Source::Corpus(corpus) => Kind::Corpus { words: read_corpus(corpus)?, length: &corpus.length },
+            Source::Dataset(dataset) => {
+                let mut conversations = read_dataset(dataset)?;
+                enough(dataset.when_short, conversations.len(), needed, "dataset", "conversations")?;
+                shuffle(&mut conversations, &mut order.at(0));
+                Kind::Dataset {
+                    conversations,
+                    recorded_output: dataset.recorded_output,
+                    when_short: dataset.when_short,
+                }
+            }
+        };
+        Ok(Self { kind, counter, units: Cell::default(), prefixes: RefCell::default() })
+    }
+
+    /// Returns what lengths were counted with.
+    pub(super) fn length_source(&self) -> LengthSource {
+        let units = self.all_units();
+        match self.counter {
+            Some(counter) if units.tokens => counter.source(),
+            _ if units.characters => LengthSource::Characters,
+            _ if units.words => LengthSource::Words,
+            _ => LengthSource::Given,
+        }
+    }
+
+    fn all_units(&self) -> Units {
+        let own = self.units.get();
+        let Kind::Mixture { parts, .. } = &self.kind else { return own };
+        parts.iter().map(|(_, maker)| maker.all_units()).fold(own, |a, b| Units {
+            tokens: a.tokens || b.tokens,
+            characters: a.characters || b.characters,
+            words: a.words || b.words,
+        })
+    }
+
+    /// Makes one prompt: from a draw of its stream and, for what is given, a place.
+    pub(super) fn make(
+        &self,
+        draft: Draft<'_>,
+        stream: &Stream,
+        (draw, place): (u64, u64),
+    ) -> Result<Prompt, PromptError> {
+        self.finish(draft, &mut stream.at(draw + 1), stream, place)
+    }
+
+    /// Makes a later turn of a session from the session's own draws.
+    pub(super) fn make_turn(
+        &self,
+        draft: Draft<'_>,
+        draws: &mut Draws,
+        stream: &Stream,
+        session: u64,
+    ) -> Result<Prompt, PromptError> {
+        self.finish(draft, draws, stream, session)
+    }
+
+    fn finish(
+        &self,
+        draft: Draft<'_>,
+        draws: &mut Draws,
+        stream: &Stream,
+        place: u64,
+    ) -> Result<Prompt, PromptError> {
+        let mut prompt = draft.prompt();
+        self.fill(&mut prompt, draws, stream, place, draft.output)?;
+        if let Some(counter) = self.counter {
+            prompt.tokens = Some(counter.count(&prompt.text)?);
+        }
+        Ok(prompt)
+    }
+
+    /// Returns how many turns the conversation at a place has; `None` if this is no dataset.
+    pub(super) fn conversation(&self, place: u64) -> Result<Option<u32>, PromptError> {
+        let Kind::Dataset { conversations, when_short, .. } = &self.kind else { return Ok(None) };
+        let at = wrapped(place, conversations.len(), *when_short, "dataset", "conversations")?;
+        Ok(Some(u32::try_from(conversations[at].turns.len()).unwrap_or(u32::MAX)))
+    }
+
+    fn fill(
+        &self,
+        prompt: &mut Prompt,
+        draws: &mut Draws,
+        stream: &Stream,
+        place: u64,
+        output: &Output,
+    ) -> Result<(), PromptError> {
+        if let Kind::Mixture { parts, total } = &self.kind {
+            let mut ticket = draws.below(*total);
+            for (part, maker) in parts {
+                let weight = u64::from(part.weight);
+                if ticket < weight {
+                    prompt.part = Some(part.name.clone());
+                    return maker.fill(prompt, draws, stream, place, part.output.as_ref().unwrap_or(output));
+                }
+                ticket -= weight;
+            }
+            return Err(PromptError("a mixture without weights cannot be drawn from".to_owned()));
+        }
+        prompt.output_tokens = draw_count(draws, &output.tokens);
+        prompt.output_mode = output.mode;
+        match &self.kind {
+            Kind::Words(length) => self.random(&mut prompt.text, draws, length)?,
+            Kind::SharedPrefix { prefix, suffix, prefixes, fraction } => {
+                let shares = *fraction >= 1.0 || draws.unit() <= *fraction;
+                if shares {
+                    let which = draws.below(u64::from(*prefixes)) as u32;
+                    prompt.prefix = Some(which);
+                    prompt.text = self.shared(which, stream, prefix)?;
+                } else {
+                    self.random(&mut prompt.text, draws, prefix)?;
+                }
+                self.random(&mut prompt.text, draws, suffix)?;
+            }
+            Kind::Corpus { words, length } => {
+                let count = self.draw(draws, length);
+                let from = draws.below(words.len() as u64) as usize;
+                self.write(&mut prompt.text, &mut Running::new(words, from), count)?;
+            }
+            Kind::Pack { prompts, when_short } => {
+                let at = wrapped(place, prompts.len(), *when_short, "pack", "prompts")?;
+                let (text, output_tokens) = &prompts[at];
+                prompt.text.clone_from(text);
+                prompt.output_tokens = output_tokens.unwrap_or(prompt.output_tokens);
+            }
+            Kind::Dataset { conversations, recorded_output, when_short } => {
+                let at = wrapped(place, conversations.len(), *when_short, "dataset", "conversations")?;
+                let turns = &conversations[at].turns;
+                let turn = prompt.turn.map_or(0, |turn| turn as usize - 1);
+                let turn =
+                    turns.get(turn).ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
+                prompt.text.clone_from(&turn.said);
+                if let (true, Some(counter), Some(answer)) = (recorded_output, self.counter, &turn.answered) {
+                    prompt.output_tokens = counter.count(answer)?.max(1);
+                }
+            }
+            Kind::Trace { rows, words_per_token } => {
+                let wrong =
+                    |what: &str| PromptError(format!("request {} has no {what} in the trace", prompt.index));
+                let at = if prompt.phase == Phase::Measured { place } else { prompt.index };
+                let row = rows.get(at as usize).ok_or_else(|| wrong("row"))?;
+                prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
+                let length = match (self.counter, row.input_tokens) {
+                    (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),
+                    _ => (Unit::Words, row.words(*words_per_token).ok_or_else(|| wrong("prompt length"))?),
+                };
+                self.write(&mut prompt.text, &mut Random(draws), length)?;
+            }
+            Kind::Mixture { .. } => unreachable!("handled above"),
+        }
+        Ok(())
+    }
+
+    /// Returns a shared prefix. Prefixes count down from the last stream, prompts up from the
+    /// second.
+    fn shared(&self, which: u32, stream: &Stream, length: &Length) -> Result<String, PromptError> {
+        let key = (*stream, which);
+        if let Some(text) = self.prefixes.borrow().get(&key) {
+            return Ok(text.clone());
+        }
+        let mut text = String::new();
+        self.random(&mut text, &mut stream.at(u64::MAX - u64::from(which)), length)?;
+        self.prefixes.borrow_mut().insert(key, text.clone());
+        Ok(text)
+    }
+
+    fn draw(&self, draws: &mut Draws, length: &Length) -> (Unit, u32) {
+        let (unit, count) = length.parts();
+        (unit, draw_count(draws, count))
+    }
+
+    /// Appends random words of a drawn length.
+    fn random(&self, text: &mut String, draws: &mut Draws, length: &Length) -> Result<(), PromptError> {
+        let length = self.draw(draws, length);
+        self.write(text, &mut Random(draws), length)
+    }
+
+    fn write(
+        &self,
+        text: &mut String,
+        words: &mut dyn WordSource,
+        (unit, count): (Unit, u32),
+    ) -> Result<(), PromptError> {
+        let mut units = self.units.get();
+        match unit {
+            Unit::Tokens => units.tokens = true,
+            Unit::Characters => units.characters = true,
+            Unit::Words => units.words = true,
+        }
+        self.units.set(units);
+        write(text, words, unit, count, self.counter)
+    }
+}
+
+fn draw_count(draws: &mut Draws, count: &Count) -> u32 {
+    let (from, to) = count.ends();
+    if from == to { from } else { draws.between(u64::from(from), u64::from(to)) as u32 }
+}
+
+/// Puts items into an order drawn at random (Fisher and Yates, Durstenfeld's form).
+fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, draws.below(i as u64 + 1) as usize);
+    }
+}
+
+fn enough(when_short: WhenShort, there: usize, needed: u64, what: &str, of: &str) -> Result<(), PromptError> {
+    if when_short == WhenShort::Refuse && (there as u64) < needed {
+        return Err(PromptError(format!(
+            "the {what} holds {there} {of} and the cell needs {needed}; `when-short: repeat` allows repeats"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the place among so many, counted round where repeats are allowed.
+fn wrapped(
+    place: u64,
+    there: usize,
+    when_short: WhenShort,
+    what: &str,
+    of: &str,
+) -> Result<usize, PromptError> {
+    if there == 0 || (place >= there as u64 && when_short == WhenShort::Refuse) {
+        return Err(PromptError(format!("the {what} holds only {there} {of}")));
+    }
+    Ok((place % there as u64) as usize)
+}

@@ -1,0 +1,12 @@
+//! Prompt sets: generated once per cell, the same for every engine and concurrency.
+
+mod counter;
+mod files;
+mod maker;
+mod set;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub(crate) use counter::{Counter, ServerCounter};
+pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};

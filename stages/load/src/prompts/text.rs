@@ -1,0 +1,263 @@
+//! Texts of a wanted length, from a source of words.
+
+use super::counter::Counter;
+use super::set::PromptError;
+use crate::random::Draws;
+use crate::workload::Unit;
+
+/// The words prompts are made of, one a line.
+const WORDS: &str = include_str!("../words.txt");
+
+/// Where the words of a text come from.
+pub(super) trait WordSource {
+    /// Returns the next word.
+    fn next(&mut self) -> &str;
+    /// Returns whether the words come without punctuation: a full stop is then put after every
+    /// twelfth, and after the last.
+    fn bare(&self) -> bool;
+}
+
+/// Random words of the shipped list.
+pub(super) struct Random<'a>(pub(super) &'a mut Draws);
+
+impl WordSource for Random<'_> {
+    fn next(&mut self) -> &str {
+        use std::sync::OnceLock;
+        static LIST: OnceLock<Vec<&'static str>> = OnceLock::new();
+        let list = LIST.get_or_init(|| WORDS.lines().collect());
+        list[self.0.below(list.len() as u64) as usize]
+    }
+
+    fn bare(&self) -> bool {
+        true
+    }
+}
+
+/// The words of a text, from some place on and round.
+pub(super) struct Running<'a> {
+    words: &'a [String],
+    at: usize,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(words: &'a [String], at: usize) -> Self {
+        Self { words, at }
+    }
+}
+
+impl WordSource for Running<'_> {
+    fn next(&mut self) -> &str {
+        let word = &self.words[self.at % self.words.len()];
+        self.at += 1;
+        word
+    }
+
+    fn bare(&self) -> bool {
+        false
+    }
+}
+
+/// Appends words to a text until it is longer by so many words, characters or tokens.
+///
+/// # Errors
+/// If tokens are wanted and cannot be counted.
+pub(super) fn write(
+    text: &mut String,
+    words: &mut dyn WordSource,
+    unit: Unit,
+    count: u32,
+    counter: Option<&dyn Counter>,
+) -> Result<(), PromptError> {
+    match (unit, counter) {
+        (Unit::Words, _) => {
+            for i in 1..=count {
+                push(text, words, i, i == count);
+            }
+            Ok(())
+        }
+        (Unit::Characters, _) => {
+            write_characters(text, words, count as usize);
+            Ok(())
+        }
+        (Unit::Tokens, Some(counter)) => write_tokens(text, words, count, counter),
+        (Unit::Tokens, None) => {
+            Err(PromptError("a length in tokens needs a tokenizer, and the workload names none".to_owned()))
+        }
+    }
+}
+
+/// Appends word `i` (from 1), with a space before and a full stop where one belongs.
+fn push(text: &mut String, words: &mut dyn WordSource, i: u32, last: bool) {
+    if !text.is_empty() {
+        text.push(' ');
+    }
+    let bare = words.bare();
+    text.push_str(words.next());
+    if bare && (i.is_multiple_of(12) || last) {
+        text.push('.');
+    }
+}
+
+/// Appends words and cuts the last one to the exact length.
+fn write_characters(text: &mut String, words: &mut dyn WordSource, count: usize) {
+    let before = text.chars().count();
+    let (mut length, mut i) = (before, 0);
+    while length < before + count {
+        i += 1;
+        let from = text.len();
+        push(text, words, i, false);
+        length += text[from..].chars().count();
+    }
+    if let Some((cut, _)) = text.char_indices().nth(before + count) {
+        text.truncate(cut);
+    }
+    // A text that ends with a space may be trimmed on its way.
+    if text.ends_with(' ') {
+        text.pop();
+        text.push('.');
+    }
+}
+
+/// Words tried to fill the last few tokens.
+const CANDIDATES: usize = 24;
+
+/// What is tried after the words: marks that nearly every tokenizer has as tokens.
+const FILLERS: [&str; 12] = [".", ",", "!", "?", ";", ":", ".", ",", "!", "?", ";", ":"];
+
+/// Appends words until the whole text has as many tokens more as are wanted. Tokens of a text
+/// are not the sum of its words' tokens, so the number of words is found by search (a false
+/// position between a text too short and one too long), and the rest is filled with words that
+/// happen to fit, or with marks. Should none fit, the text stays shorter by a token or two; its
+/// real count is what the prompt set tells.
+fn write_tokens(
+    text: &mut String,
+    words: &mut dyn WordSource,
+    wanted: u32,
+    counter: &dyn Counter,
+) -> Result<(), PromptError> {
+    let before = if text.is_empty() { 0 } else { counter.count(text)? };
+    let target = before + wanted;
+    // Texts of ever more words, as places in one buffer.
+    let (mut buffer, mut ends) = (text.clone(), vec![text.len()]);
+    let mut extend = |to: usize, words: &mut dyn WordSource, ends: &mut Vec<usize>| {
+        while ends.len() <= to {
+            push(&mut buffer, words, ends.len() as u32, false);
+            ends.push(buffer.len());
+        }
+        buffer[..ends[to]].to_owned()
+    };
+    let mut low = (0_usize, before, text.clone());
+    let mut high: Option<(usize, u32)> = None;
+    let mut guess = ((f64::from(wanted) / 1.1) as usize).max(1);
+    loop {
+        let tried = extend(guess, words, &mut ends);
+        let count = counter.count(&tried)?;
+        if count <= target {
+            low = (guess, count, tried);
+        } else {
+            high = Some((guess, count));
+        }
+        if low.1 == target {
+            break;
+        }
+        guess = match high {
+            Some((high, _)) if high <= low.0 + 1 => break,
+            Some((high, count)) => {
+                let share = f64::from(target - low.1) / f64::from(count - low.1);
+                let step = (share * (high - low.0) as f64) as usize;
+                (low.0 + step).clamp(low.0 + 1, high - 1)
+            }
+            None => {
+                let per_word = (f64::from(low.1 - before) / low.0.max(1) as f64).max(0.1);
+                low.0 + ((f64::from(target - low.1) / per_word) as usize).clamp(1, 1 << 20)
+            }
+        };
+    }
+    let (_, mut count, mut fitted) = low;
+    for i in 0..CANDIDATES + FILLERS.len() {
+        if count == target {
+            break;
+        }
+        let longer = match FILLERS.get(i.wrapping_sub(CANDIDATES)) {
+            Some(mark) => format!("{fitted}{mark}"),
+            None if fitted.is_empty() => words.next().to_owned(),
+            None => format!("{fitted} {}", words.next()),
+        };
+        let next = counter.count(&longer)?;
+        if (count..=target).contains(&next) {
+            (fitted, count) = (longer, next);
+        }
+    }
+    *text = fitted;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::set::LengthSource;
+    use super::*;
+    use crate::random::Origin;
+    use pipeline::stage::{Coordinates, Json};
+    use proptest::prelude::*;
+
+    /// Counts so many characters, or less before a space, as a token.
+    struct Every(usize);
+
+    impl Counter for Every {
+        fn count(&self, text: &str) -> Result<u32, PromptError> {
+            let tokens = text.split(' ').map(|word| word.chars().count().div_ceil(self.0));
+            Ok(tokens.sum::<usize>() as u32)
+        }
+
+        fn source(&self) -> LengthSource {
+            LengthSource::TokenizerFile
+        }
+
+        fn identity(&self) -> &str {
+            "every"
+        }
+    }
+
+    fn draws(seed: u64) -> Draws {
+        Origin { seed, replicate: Coordinates::default() }.stream("text", &Json::Null).at(1)
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_has_exactly_the_tokens_wanted(
+            seed in 0_u64..100, wanted in 1_u32..700, per_token in 1_usize..6, prefix in 0_u32..40,
+        ) {
+            let mut text = String::new();
+            let mut draws = draws(seed);
+            write(&mut text, &mut Random(&mut draws), Unit::Words, prefix, None).unwrap();
+            let before = if text.is_empty() { 0 } else { Every(per_token).count(&text).unwrap() };
+            let start = text.clone();
+            write(&mut text, &mut Random(&mut draws), Unit::Tokens, wanted, Some(&Every(per_token))).unwrap();
+            prop_assert!(text.starts_with(&start));
+            let got = Every(per_token).count(&text).unwrap() - before;
+            prop_assert_eq!(got, wanted);
+        }
+
+        #[test]
+        fn a_text_has_exactly_the_characters_wanted(seed in 0_u64..100, wanted in 1_u32..700) {
+            let mut text = String::new();
+            write(&mut text, &mut Random(&mut draws(seed)), Unit::Characters, wanted, None).unwrap();
+            prop_assert_eq!(text.chars().count(), wanted as usize);
+            prop_assert!(!text.ends_with(' '));
+        }
+    }
+
+    #[test]
+    fn a_passage_goes_on_at_the_beginning_of_its_text() {
+        let words: Vec<String> = ["a", "b,", "c."].map(str::to_owned).into();
+        let mut text = String::new();
+        write(&mut text, &mut Running::new(&words, 2), Unit::Words, 5, None).unwrap();
+        assert_eq!(text, "c. a b, c. a");
+    }
+
+    #[test]
+    fn tokens_that_nothing_counts_are_refused() {
+        let error = write(&mut String::new(), &mut Random(&mut draws(1)), Unit::Tokens, 5, None).unwrap_err();
+        assert!(error.to_string().contains("needs a tokenizer"), "{error}");
+    }
+}

@@ -1,0 +1,55 @@
+//! The reference server as the whole work of a process.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::{Behaviour, Log, ReferenceServer};
+
+/// The hidden subcommand under which a program offers [`serve_process`].
+pub const PROCESS_COMMAND: &str = "__reference";
+
+/// Serves until `input` is closed: writes its URL as the first line of `output`, then, at the end,
+/// its log of true times, a line a request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X]
+/// [--tokens N] [--tokens-per-chunk N] [--log 0|1] [--core N]`; with `--core` it keeps to that core.
+///
+/// # Errors
+/// If an argument is wrong, or port, core or output are not to be had; in one sentence.
+pub fn serve_process(
+    arguments: impl IntoIterator<Item = String>,
+    mut input: impl Read,
+    mut output: impl Write,
+) -> Result<(), String> {
+    let mut behaviour = Behaviour { log: Log::Times, ..Behaviour::default() };
+    let mut port = 0;
+    let mut arguments = arguments.into_iter();
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let number: f64 = value.parse().map_err(|_| format!("{name}: `{value}` is no number"))?;
+        let milliseconds =
+            || Duration::try_from_secs_f64(number / 1000.0).map_err(|e| format!("{name}: {e}"));
+        match name.as_str() {
+            "--port" => port = number as u16,
+            "--ttft-ms" => behaviour.ttft = milliseconds()?,
+            "--gap-ms" => behaviour.gap = milliseconds()?,
+            "--tokens" => behaviour.tokens = Some(number as u32),
+            "--tokens-per-chunk" => behaviour.tokens_per_chunk = number as u32,
+            "--log" => behaviour.log = if number == 0.0 { Log::Nothing } else { Log::Times },
+            "--core" => keep_to(number as usize)?,
+            _ => return Err(format!("unknown argument {name}")),
+        }
+    }
+    let server = ReferenceServer::start_on(behaviour, port).map_err(|e| e.to_string())?;
+    writeln!(output, "{}", server.url()).and_then(|()| output.flush()).map_err(|e| e.to_string())?;
+    std::io::copy(&mut input, &mut std::io::sink()).map_err(|e| e.to_string())?;
+    server.write_truth(std::io::BufWriter::new(output)).map_err(|e| e.to_string())
+}
+
+/// Keeps this thread, and the threads it starts, to one core.
+fn keep_to(core: usize) -> Result<(), String> {
+    if core >= rustix::thread::CpuSet::MAX_CPU {
+        return Err(format!("--core: there is no core {core}"));
+    }
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    rustix::thread::sched_setaffinity(None, &cores).map_err(|e| format!("--core {core}: {e}"))
+}

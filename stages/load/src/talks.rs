@@ -1,0 +1,38 @@
+//! What has been said in the sessions that are under way.
+
+use std::collections::BTreeMap;
+
+use crate::api::Exchange;
+use crate::prompts::Prompt;
+use crate::rows::RequestStatus;
+
+/// The turns so far of each session under way.
+#[derive(Debug, Default)]
+pub(crate) struct Talks(BTreeMap<u64, Vec<Exchange>>);
+
+impl Talks {
+    /// Adds a turn and its answer; returns all turns so far, or `None` if the session cannot go
+    /// on because this turn was not answered. An answer that does not keep its schema is one.
+    pub(crate) fn after(
+        &mut self,
+        prompt: &Prompt,
+        status: RequestStatus,
+        answer: String,
+    ) -> Option<&[Exchange]> {
+        let session = prompt.session?;
+        if !matches!(status, RequestStatus::Ok | RequestStatus::InvalidOutput) {
+            self.0.remove(&session);
+            return None;
+        }
+        let turns = self.0.entry(session).or_default();
+        turns.push(Exchange { said: prompt.text.clone(), answered: answer });
+        Some(turns)
+    }
+
+    /// Forgets a session that is over.
+    pub(crate) fn end(&mut self, prompt: &Prompt) {
+        if let Some(session) = prompt.session {
+            self.0.remove(&session);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Lengths: how many, and of what.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A count, fixed or drawn evenly from a range with both ends in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Count {
+    /// Always this many.
+    Fixed(u32),
+    /// Between two counts.
+    Range(Range),
+}
+
+/// A range of counts, both ends in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The smallest count.
+    pub from: u32,
+    /// The largest count.
+    pub to: u32,
+}
+
+impl Count {
+    /// Returns the smallest and the largest count.
+    pub(crate) fn ends(&self) -> (u32, u32) {
+        match self {
+            Self::Fixed(n) => (*n, *n),
+            Self::Range(range) => (range.from, range.to),
+        }
+    }
+}
+
+/// How long a text is: a count of words (`120`, `{from: 60, to: 480}`), or of what is named
+/// (`{tokens: 512}`, `{characters: {from: 200, to: 300}}`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Length {
+    /// In words.
+    Words(Count),
+    /// In another unit.
+    In(Measure),
+}
+
+/// A length in a unit that is named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Measure {
+    /// In tokens of the workload's `tokenizer`, special tokens and chat template not counted.
+    Tokens(Count),
+    /// In Unicode scalar values.
+    Characters(Count),
+}
+
+/// What a length counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Words,
+    Tokens,
+    Characters,
+}
+
+impl Length {
+    /// Returns the unit and the count.
+    pub(crate) fn parts(&self) -> (Unit, &Count) {
+        match self {
+            Self::Words(count) => (Unit::Words, count),
+            Self::In(Measure::Tokens(count)) => (Unit::Tokens, count),
+            Self::In(Measure::Characters(count)) => (Unit::Characters, count),
+        }
+    }
+}
+
+impl From<Count> for Length {
+    fn from(count: Count) -> Self {
+        Self::Words(count)
+    }
+}

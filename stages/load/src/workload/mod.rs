@@ -1,0 +1,22 @@
+//! What a request asks for: the definition of a workload (collection `workloads`).
+
+mod check;
+mod definition;
+mod length;
+mod pin;
+mod sessions;
+mod shipped;
+mod structured;
+mod tokenizer;
+
+pub use definition::{
+    Corpus, Dataset, Output, OutputMode, Pack, Part, Sampling, SharedPrefix, Source, WhenShort, Words,
+    Workload,
+};
+pub(crate) use length::Unit;
+pub use length::{Count, Length, Measure, Range};
+pub(crate) use pin::pin;
+pub use sessions::{Sessions, Think, ThinkDrawn, ThinkRange, Turns, TurnsDrawn};
+pub(crate) use shipped::shipped;
+pub use structured::Structured;
+pub use tokenizer::{ServerTokenizer, Tokenizer, TokenizerFile, TokenizerServer};

@@ -1,0 +1,82 @@
+//! Sessions: turns that build on each other, with time to think in between.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::definition::Source;
+use super::length::Range;
+use crate::span::Span;
+
+/// Several turns of one conversation. Each turn is sent with everything said before, the model's
+/// own answers included: as messages to chat APIs, as one text to the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Sessions {
+    /// How many turns a session has. A `dataset` may leave it out: its conversations have as
+    /// many as were recorded, or at most so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+    /// How long a user thinks between an answer and the next turn.
+    #[serde(default)]
+    pub think_time: Think,
+    /// Where the turns after the first come from, if not from `prompts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow_up: Option<Source>,
+}
+
+/// How many turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Turns {
+    /// Always this many.
+    Fixed(u32),
+    /// Drawn evenly, both ends in it.
+    Range(Range),
+    /// From a distribution.
+    Drawn(TurnsDrawn),
+}
+
+/// A distribution of numbers of turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TurnsDrawn {
+    /// Geometric from 1 on, of this mean: after each turn the session goes on with the same
+    /// probability, 1 − 1/mean.
+    Geometric(f64),
+}
+
+/// How long a user thinks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Think {
+    /// Always so long.
+    Fixed(Span),
+    /// Drawn evenly between two times.
+    Range(ThinkRange),
+    /// From a distribution.
+    Drawn(ThinkDrawn),
+}
+
+impl Default for Think {
+    fn default() -> Self {
+        Self::Fixed(Span::default())
+    }
+}
+
+/// A range of times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThinkRange {
+    /// The shortest.
+    pub from: Span,
+    /// The longest.
+    pub to: Span,
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum ThinkDrawn {
+    /// Exponential of this mean.
+    Exponential(Span),
+}

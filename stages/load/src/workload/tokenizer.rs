@@ -1,0 +1,47 @@
+//! Which tokenizer counts, where lengths are in tokens.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The one tokenizer of a workload. Engines under comparison get the same prompts, so it is the
+/// workload that names the tokenizer, and not each engine its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Tokenizer {
+    /// A `tokenizer.json` on this machine.
+    File(TokenizerFile),
+    /// The tokenize endpoint of the server under load.
+    Server(TokenizerServer),
+}
+
+/// A `tokenizer.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TokenizerFile {
+    /// The file, as Hugging Face's `tokenizers` writes it.
+    pub file: String,
+    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
+    /// later is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// The server's own tokenizer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TokenizerServer {
+    /// How the server is asked.
+    pub server: ServerTokenizer,
+}
+
+/// How the server's tokenizer is asked: `POST /tokenize`, as llama.cpp, vLLM, SGLang and TGI
+/// answer it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ServerTokenizer {
+    /// The fingerprint the tokenizer must have: the digest of the tokens of a fixed text, as the
+    /// column `tokenizer` of a table `cell` tells it. A server that tokenizes otherwise fails the
+    /// cell; so engines that are compared are known to count alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}

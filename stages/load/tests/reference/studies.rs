@@ -1,0 +1,146 @@
+//! Every shipped workload runs against the reference server, scaled down only in count.
+
+use std::collections::BTreeSet;
+
+use crate::common::Run;
+use load::reference::{Behaviour, ReferenceServer};
+use load::{Api, Load, LoadSpec, Origin, RequestStatus, Settings, Target, run_load, shipped};
+use pipeline::language::{NoFiles, Options, load_text};
+use pipeline::stage::{Control, Coordinates, Json, Registry};
+use serde_json::json;
+
+fn registry() -> Registry {
+    Registry { kinds: vec![Box::new(Load)], shipped: shipped(), collections: load::collections() }
+}
+
+/// The settings of a load stage with a shipped workload, as an experiment gets them.
+fn settings(workload: &str, count: &Json) -> Json {
+    let mut stage = json!({"kind": "load", "workload": workload, "arrival": "sequential"});
+    stage.as_object_mut().unwrap().extend(count.as_object().unwrap().clone());
+    let text = json!({"experiment": "studies", "seed": 1, "stages": {"load": stage}}).to_string();
+    let path = std::path::Path::new("studies.yaml");
+    let experiment = load_text(&text, path, &registry(), &Options::default(), &NoFiles)
+        .unwrap_or_else(|e| panic!("{workload}: {e:?}"));
+    experiment.stages[0].parameter_sets[0].clone()
+}
+
+fn spec(workload: &str, count: &Json) -> LoadSpec {
+    let settings: Settings = serde_json::from_value(settings(workload, count)).unwrap();
+    LoadSpec::new(settings, Origin { seed: 1, replicate: Coordinates::default() }).unwrap()
+}
+
+#[test]
+fn every_shipped_workload_runs() {
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let target = Target { api: Api::OpenaiChat, ..Run::default().target(server.url()) };
+    for workload in shipped() {
+        let spec = spec(workload.name, &json!({"requests": 4, "warmup": 1}));
+        let result = run_load(&spec, &target, &Control::quiet()).unwrap();
+        // The reference server knows no schema: its answers to those that ask for one are invalid.
+        let expected = match spec.workload.structured {
+            Some(_) => RequestStatus::InvalidOutput,
+            None => RequestStatus::Ok,
+        };
+        assert_eq!(result.statuses(), [(expected, 4)].into(), "{}", workload.name);
+        for (row, prompt) in result.requests[1..].iter().zip(&spec.prompts.measured) {
+            assert_eq!(row.requested_output_tokens, i64::from(prompt.output_tokens), "{}", workload.name);
+            assert_eq!(row.output_tokens, Some(row.requested_output_tokens), "{}", workload.name);
+        }
+    }
+}
+
+#[test]
+fn no_two_shipped_workloads_are_one_and_the_same() {
+    let contents = shipped().into_iter().map(|w| {
+        let settings = settings(w.name, &json!({"requests": 1}));
+        settings["workload"].to_string()
+    });
+    assert_eq!(contents.collect::<BTreeSet<_>>().len(), shipped().len());
+}
+
+#[test]
+fn published_shapes_say_whose_they_are_and_what_in_them_is_ours() {
+    for workload in shipped() {
+        let names = [
+            ("tr164-v1-", "TR164 V1"),
+            ("tr164-v3-", "TR164 V3"),
+            ("harness-", "vLLM-SGLang harness"),
+            ("infer-", "infer, "),
+            ("sglang-", "SGLang journey"),
+        ];
+        if let Some((_, study)) = names.iter().find(|(prefix, _)| workload.name.starts_with(prefix)) {
+            assert!(workload.text.contains(study), "{}", workload.name);
+            let guessed = workload.text.contains("ot published") && !workload.text.contains("published with");
+            let admitted =
+                ["our own", "ours", "our choice", "Our choice"].iter().any(|w| workload.text.contains(w));
+            assert!(!guessed || admitted, "{}", workload.name);
+        }
+    }
+}
+
+#[test]
+fn sessions_of_five_turns_on_average_grow_as_planned() {
+    let spec = spec("sglang-multi-turn", &json!({"sessions": 400}));
+    let sessions = spec.prompts.measured.last().unwrap().session.unwrap() + 1;
+    let mean = spec.prompts.measured.len() as f64 / sessions as f64;
+    // Geometric of mean 5: standard deviation √20, standard error 0.22 over 400 sessions.
+    assert!((4.2..5.8).contains(&mean), "{mean}");
+    for prompt in &spec.prompts.measured {
+        let words = prompt.text.split(' ').count();
+        assert_eq!(words, if prompt.turn == Some(1) { 459 } else { 92 });
+    }
+}
+
+#[test]
+fn six_in_ten_prompts_share_their_prefix_where_a_study_says_so() {
+    let spec = spec("harness-prefix-sharing", &json!({"requests": 1000}));
+    let shared = spec.prompts.measured.iter().filter(|p| p.prefix.is_some()).count();
+    assert!((550..650).contains(&shared), "{shared}");
+    assert!(spec.prompts.measured.iter().all(|p| p.text.split(' ').count() >= 540));
+}
+
+#[test]
+fn two_names_for_one_workload_are_refused_with_both() {
+    let plan = |second: &Json, names: &[&str]| {
+        let text = json!({
+            "experiment": "twins",
+            "seed": 1,
+            "axes": {"w": names},
+            "workloads": {
+                "mine": {"extends": "short-decode"},
+                "other": second,
+            },
+            "stages": {"load": {
+                "kind": "load", "over": ["w"], "workload": "${w}", "arrival": "sequential", "requests": 2,
+            }},
+        })
+        .to_string();
+        load_text(&text, std::path::Path::new("twins.yaml"), &registry(), &Options::default(), &NoFiles)
+            .map(|_| ())
+            .map_err(|e| e.0[0].message.clone())
+    };
+    let same = json!({"extends": "short-decode", "description": "of another name only"});
+    let error = plan(&same, &["mine", "other"]).unwrap_err();
+    assert!(error.contains("`mine` and `other` are one and the same"), "{error}");
+    let error = plan(&same, &["short-decode", "mine"]).unwrap_err();
+    assert!(error.contains("`short-decode` and `mine`"), "{error}");
+    assert_eq!(plan(&same, &["mine"]), Ok(()));
+    let differs = json!({"extends": "short-decode", "output": {"tokens": 25}});
+    assert_eq!(plan(&differs, &["mine", "other"]), Ok(()));
+}
+
+#[test]
+fn a_length_in_tokens_that_nothing_can_count_is_refused_while_planning() {
+    let text = json!({
+        "experiment": "uncounted",
+        "seed": 1,
+        "stages": {"load": {
+            "kind": "load", "arrival": "sequential", "requests": 2,
+            "workload": {"prompts": {"words": {"length": {"tokens": 64}}}, "output": {"tokens": 2}},
+        }},
+    })
+    .to_string();
+    let path = std::path::Path::new("uncounted.yaml");
+    let error = load_text(&text, path, &registry(), &Options::default(), &NoFiles).map(|_| ()).unwrap_err();
+    assert!(error.0[0].message.contains("needs something that counts tokens"), "{}", error.0[0].message);
+}

@@ -1,0 +1,230 @@
+//! Lengths in tokens: who counts, and what the prompt set says of it.
+
+use std::path::{Path, PathBuf};
+
+use crate::canned::{Canned, document, events};
+use crate::common::Run;
+use artifacts::{Digest, Scalar, Table};
+use load::{
+    Api, LengthSource, Load, LoadSpec, Origin, PromptSet, Settings, Target, Workload, run_load, tables,
+};
+use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
+use serde_json::json;
+
+struct NoShelf;
+
+impl Library for NoShelf {
+    fn find(&self, _: &str, _: &str) -> Option<Json> {
+        None
+    }
+
+    fn names(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Writes a `tokenizer.json` whose tokens are single characters: a BPE without merges.
+fn tokenizer(folder: &Path, more: &str) -> PathBuf {
+    let characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,-'";
+    let vocabulary: serde_json::Map<String, Json> = characters
+        .chars()
+        .chain(more.chars())
+        .enumerate()
+        .map(|(i, c)| (c.to_string(), json!(i + 1)))
+        .chain([("?".to_owned(), json!(0))])
+        .collect();
+    let text = json!({
+        "version": "1.0",
+        "truncation": {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0},
+        "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+        "post_processor": null, "decoder": null,
+        "model": {
+            "type": "BPE", "dropout": null, "unk_token": "?", "continuing_subword_prefix": null,
+            "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+            "vocab": vocabulary, "merges": [],
+        },
+    });
+    let path = folder.join("tokenizer.json");
+    std::fs::write(&path, text.to_string()).unwrap();
+    path
+}
+
+fn workload(more: &Json) -> Workload {
+    let mut workload = json!({
+        "prompts": {"words": {"length": {"tokens": {"from": 40, "to": 90}}}},
+        "output": {"tokens": 3},
+    });
+    workload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(workload).unwrap()
+}
+
+fn origin() -> Origin {
+    Origin { seed: 7, replicate: Coordinates::default() }
+}
+
+fn texts(set: &PromptSet) -> Vec<&str> {
+    set.measured.iter().map(|p| p.text.as_str()).collect()
+}
+
+#[test]
+fn a_tokenizer_file_counts_exactly_and_its_digest_is_in_the_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tokenizer(folder.path(), "");
+    let fixed = json!({
+        "prompts": {"shared-prefix": {"prefix": {"tokens": 50}, "suffix": {"tokens": 33}}},
+        "tokenizer": {"file": file},
+    });
+    let set = PromptSet::generate(&workload(&fixed), &origin(), 2, 8).unwrap();
+    let digest = Digest::of(&std::fs::read(&file).unwrap()).to_string();
+    assert_eq!(set.length_source, LengthSource::TokenizerFile);
+    assert_eq!(set.tokenizer.as_deref(), Some(digest.as_str()));
+    for prompt in &set.measured {
+        // A character is a token.
+        let counted = prompt.tokens.unwrap() as usize;
+        assert_eq!(counted, prompt.text.chars().count());
+        assert_eq!(counted, 83);
+        assert_eq!(prompt.text[..50], set.measured[0].text[..50]);
+    }
+    let table = set.table().unwrap();
+    assert_eq!(table.metadata("length_source").as_deref(), Some("tokenizer-file"));
+    assert_eq!(table.metadata("tokenizer").as_deref(), Some(digest.as_str()));
+}
+
+#[test]
+fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let made: Vec<(Json, PromptSet)> = folders
+        .iter()
+        .zip(["", "", "é"])
+        .map(|(folder, more)| {
+            let workload = workload(&json!({"tokenizer": {"file": tokenizer(folder.path(), more)}}));
+            let settings = json!({"workload": workload, "arrival": "sequential", "requests": 5});
+            // Planning puts the digest of the file beside its name, and so into the key.
+            let parameters = Load.canonical(&settings, &NoShelf).unwrap();
+            let workload = serde_json::from_value(parameters["workload"].clone()).unwrap();
+            (parameters, PromptSet::generate(&workload, &origin(), 0, 5).unwrap())
+        })
+        .collect();
+    let digest = |i: usize| made[i].0["workload"]["tokenizer"]["digest"].clone();
+    assert!(digest(0).is_string() && digest(0) == digest(1) && digest(0) != digest(2));
+    assert_eq!(texts(&made[0].1), texts(&made[1].1));
+    assert_ne!(texts(&made[0].1), texts(&made[2].1));
+}
+
+#[test]
+fn a_tokenizer_that_changed_after_planning_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tokenizer(folder.path(), "");
+    let stale = workload(&json!({"tokenizer": {"file": file, "digest": "b3:0"}}));
+    let error = PromptSet::generate(&stale, &origin(), 0, 1).unwrap_err();
+    assert!(error.to_string().contains("has changed"), "{error}");
+}
+
+#[test]
+fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokenizer = tokenizer(folder.path(), "");
+    let dataset = folder.path().join("talks.json");
+    let talks =
+        json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
+    std::fs::write(&dataset, talks.to_string()).unwrap();
+    let recorded = workload(&json!({
+        "prompts": {"dataset": {"file": dataset, "recorded-output": true}},
+        "tokenizer": {"file": tokenizer},
+    }));
+    let set = PromptSet::generate(&recorded, &origin(), 0, 1).unwrap();
+    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(4), 6));
+    assert_eq!(set.length_source, LengthSource::Given);
+    let trace = folder.path().join("trace.jsonl");
+    std::fs::write(&trace, "{\"timestamp\": 0, \"input_length\": 77, \"output_length\": 5}").unwrap();
+    let replayed =
+        workload(&json!({"prompts": {"trace": {"file": trace}}, "tokenizer": {"file": tokenizer}}));
+    let set = PromptSet::generate(&replayed, &origin(), 0, 1).unwrap();
+    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(77), 5));
+    assert_eq!(set.length_source, LengthSource::TokenizerFile);
+}
+
+/// A server that has a token for each word, and answers prompts with "x"; `shape` is its form of
+/// answer, `shift` sets its vocabulary apart from others'.
+fn counting_server(shape: fn(Vec<i64>) -> Json, shift: i64) -> Canned {
+    Canned::start(move |asked| {
+        if asked.path != "/tokenize" {
+            return events(&[json!({"choices": [{"text": "x", "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 41, "completion_tokens": 1}})]);
+        }
+        let text = asked.body["content"].as_str().unwrap();
+        assert!(asked.body["prompt"] == text && asked.body["inputs"] == text);
+        document(&shape(text.split_whitespace().map(|word| word.len() as i64 + shift).collect()))
+    })
+}
+
+fn served(url: &str, fingerprint: Option<&str>) -> Result<LoadSpec, String> {
+    let server = fingerprint.map_or_else(|| json!({}), |digest| json!({"fingerprint": digest}));
+    let settings: Settings = serde_json::from_value(json!({
+        "workload": workload(&json!({"tokenizer": {"server": server}})),
+        "arrival": "sequential",
+        "requests": 4,
+    }))
+    .unwrap();
+    LoadSpec::for_target(settings, origin(), &target(url)).map_err(|e| e.to_string())
+}
+
+fn target(url: &str) -> Target {
+    Target { api: Api::OpenaiCompletions, ..Run::default().target(url.to_owned()) }
+}
+
+#[test]
+fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
+    let shapes: [fn(Vec<i64>) -> Json; 3] = [
+        |tokens| json!({"tokens": tokens}),
+        |tokens| json!({"count": tokens.len(), "max_model_len": 9, "tokens": tokens}),
+        |tokens| tokens.into_iter().map(|id| json!({"id": id, "text": "", "start": 0, "stop": 0})).collect(),
+    ];
+    let mut all = Vec::new();
+    for shape in shapes {
+        let server = counting_server(shape, 0);
+        let spec = served(&server.url, None).unwrap();
+        assert_eq!(spec.prompts.length_source, LengthSource::ServerTokenizer);
+        for prompt in &spec.prompts.measured {
+            let words = prompt.text.split_whitespace().count();
+            assert_eq!(prompt.tokens, Some(words as u32));
+            assert!((40..=90).contains(&words), "{words}");
+        }
+        let result = run_load(&spec, &target(&server.url), &Control::quiet()).unwrap();
+        let tables = tables(&spec, &result).unwrap();
+        let cell: &Table = &tables.iter().find(|(name, _)| *name == "cell").unwrap().1;
+        assert_eq!(cell.value("length_source", 0).unwrap(), Scalar::Text("server-tokenizer".to_owned()));
+        assert_eq!(cell.value("prompt_tokens_min", 0).unwrap(), Scalar::Int(41));
+        assert_eq!(cell.value("prompt_tokens_mean", 0).unwrap(), Scalar::Float(41.0));
+        all.push(spec.prompts);
+    }
+    // Servers that tokenize alike get the same prompts, whatever they are.
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn a_server_that_tokenizes_otherwise_than_declared_is_refused() {
+    let (one, other) =
+        (counting_server(|t| json!({"tokens": t}), 0), counting_server(|t| json!({"tokens": t}), 1));
+    let fingerprint = served(&one.url, None).unwrap().prompts.tokenizer.unwrap();
+    assert!(served(&one.url, Some(&fingerprint)).is_ok());
+    let error = served(&other.url, Some(&fingerprint)).unwrap_err();
+    assert!(error.contains("tokenizes otherwise") && error.contains(&fingerprint), "{error}");
+}
+
+#[test]
+fn a_server_that_cannot_count_is_told_with_the_remedy() {
+    let server = Canned::start(|_| vec![b"HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_vec()]);
+    let error = served(&server.url, None).unwrap_err();
+    assert!(error.contains("HTTP 404 no") && error.contains("tokenizer: {file: …}"), "{error}");
+}
+
+#[test]
+fn an_api_without_a_tokenize_endpoint_is_refused_while_planning() {
+    let settings = json!({
+        "workload": workload(&json!({"tokenizer": {"server": {}}})),
+        "arrival": "sequential", "requests": 4, "api": "ollama-chat",
+    });
+    let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
+    assert!(problems[0].message.contains("speaks ollama-chat does not count tokens"));
+}

@@ -1,0 +1,139 @@
+//! What a server may do with its bytes: where they are cut, how much there is of them, and which
+//! events carry text.
+
+use crate::canned::{Canned, Pieces, events, head};
+use crate::common::Run;
+use load::{Api, LoadResult, RequestStatus, Target, TokenSource, run_load};
+use pipeline::stage::Control;
+use serde_json::json;
+
+/// Sends two chat requests to a server that answers like this.
+fn chat(answer: impl Fn() -> Pieces + Send + Sync + 'static) -> LoadResult {
+    let server = Canned::start(move |_| answer());
+    let run = Run { requests: 2, api: Api::OpenaiChat, ..Run::default() };
+    let target: Target = run.target(server.url.clone());
+    run_load(&run.spec(), &target, &Control::quiet()).unwrap()
+}
+
+fn delta(text: &str) -> serde_json::Value {
+    json!({"choices": [{"delta": {"content": text}}]})
+}
+
+fn finish() -> serde_json::Value {
+    json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+}
+
+#[test]
+fn a_head_beyond_its_limit_is_malformed_and_ends() {
+    let result = chat(|| {
+        let mut endless = b"HTTP/1.1 200 OK\r\n".to_vec();
+        (0..20_000).for_each(|i| endless.extend(format!("X-{i}: y\r\n").into_bytes()));
+        vec![endless]
+    });
+    for row in &result.requests {
+        assert_eq!(row.status, RequestStatus::MalformedStream, "{:?}", row.error);
+        assert!(row.received_bytes < 400_000);
+    }
+}
+
+#[test]
+fn the_role_that_comes_first_is_no_token() {
+    let result = chat(|| {
+        events(&[
+            json!({"choices": [{"delta": {"role": "assistant", "content": ""}}]}),
+            json!({"choices": [{"delta": {"role": "assistant", "content": null}}]}),
+            delta("yes"),
+            finish(),
+        ])
+    });
+    for row in &result.requests {
+        assert_eq!((row.status, row.chunks), (RequestStatus::Ok, Some(1)));
+        assert_eq!(row.first_token_ns, row.first_answer_ns);
+        assert_eq!(row.first_token_ns, row.last_token_ns);
+    }
+    assert!(result.chunks.iter().all(|c| c.bytes == 3));
+}
+
+#[test]
+fn usage_counts_wherever_it_comes() {
+    let usage =
+        json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}});
+    let alone = json!({"choices": [], "usage": usage});
+    let with_finish = json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage});
+    let orders = [
+        vec![delta("a"), finish(), alone.clone()],
+        vec![delta("a"), with_finish],
+        vec![alone, delta("a"), finish()],
+    ];
+    for order in orders {
+        let result = chat(move || events(&order));
+        for row in &result.requests {
+            assert_eq!((row.output_tokens, row.tokens_source), (Some(4), Some(TokenSource::Usage)));
+            assert_eq!((row.prompt_tokens, row.cached_prompt_tokens), (Some(9), Some(2)));
+            assert_eq!(row.status, RequestStatus::Ok);
+        }
+    }
+}
+
+#[test]
+fn reads_may_cut_lines_line_ends_and_characters() {
+    let stream = [
+        b": comment\r\n\r\n".to_vec(),
+        format!("data: {}\r\n\r\n", delta("zwölf 三 🦀")).into_bytes(),
+        format!("event: message\r\nid: 7\r\ndata: {}\r\n\r\n", finish()).into_bytes(),
+        b"data: [DONE]\r\n\r\n".to_vec(),
+    ]
+    .concat();
+    for step in [1, 2, 3, 7] {
+        let stream = stream.clone();
+        let result = chat(move || {
+            let cut = stream.chunks(step).map(<[u8]>::to_vec);
+            std::iter::once(head("text/event-stream")).chain(cut).collect()
+        });
+        for row in &result.requests {
+            assert_eq!((row.status, row.output_characters), (RequestStatus::Ok, Some(9)), "{step}");
+            assert_eq!(row.chunks, Some(1));
+        }
+    }
+}
+
+#[test]
+fn data_over_several_lines_is_one_event() {
+    let result = chat(|| {
+        let text = "data: {\"choices\": [{\ndata: \"delta\": {\"content\":\ndata: \"yes\"}}]}\n\n";
+        let end = format!("data: {}\n\ndata: [DONE]\n\n", finish());
+        vec![head("text/event-stream"), text.as_bytes().to_vec(), end.into_bytes()]
+    });
+    for row in &result.requests {
+        assert_eq!((row.status, row.output_characters), (RequestStatus::Ok, Some(3)), "{:?}", row.error);
+    }
+}
+
+#[test]
+fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
+    for (code, told, seconds) in [
+        (429, "Retry-After: 30\r\n", Some(30)),
+        (503, "retry-after: Fri, 31 Dec 1999 23:59:59 GMT\r\n", None),
+        (503, "", None),
+    ] {
+        let result = chat(move || {
+            let body = r#"{"error": {"message": "too many"}}"#;
+            let head = format!("HTTP/1.1 {code} X\r\n{told}Content-Length: {}\r\n\r\n", body.len());
+            vec![head.into_bytes(), body.as_bytes().to_vec()]
+        });
+        for row in &result.requests {
+            assert_eq!((row.status, row.retry_after_s), (RequestStatus::HttpError, seconds));
+            assert_eq!(row.error.as_deref(), Some(format!("HTTP {code}: too many").as_str()));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_without_done_or_finish_reason_keeps_its_text_and_is_truncated() {
+    let result =
+        chat(|| vec![head("text/event-stream"), format!("data: {}\n\n", delta("half")).into_bytes()]);
+    for row in &result.requests {
+        assert_eq!((row.status, row.output_characters), (RequestStatus::TruncatedStream, Some(4)));
+        assert!(row.first_token_ns.is_some());
+    }
+}

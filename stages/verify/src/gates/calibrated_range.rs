@@ -1,0 +1,52 @@
+//! `calibrated-range`: was the client calibrated for this load?
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::client_health::number;
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each};
+use crate::study::Stage;
+
+pub(crate) struct CalibratedRange;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {}
+
+impl TypedGate for CalibratedRange {
+    type Parameters = Parameters;
+    const NAME: &'static str = "calibrated-range";
+    const SUMMARY: &'static str = "The load lies within what a `calibrate` stage among the needs covers: chunks a \
+                                   second over all streams, and requests in flight.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let Some(instrument) = &stage.instrument else {
+                let why = "there is no calibrate stage among the needs";
+                return Verdict::none(why, "a load within the calibrated range");
+            };
+            let covered = &instrument["covered"];
+            let (Some(rate), Some(concurrency)) =
+                (covered["chunk_rate"].as_f64(), covered["concurrency"].as_f64())
+            else {
+                return Verdict::new(
+                    false,
+                    "the calibration covers nothing: no point kept its bound",
+                    "a load within the calibrated range",
+                );
+            };
+            let expected = format!("at most {rate:.0} chunks/s, {concurrency} requests in flight");
+            let fact = |name: &str| number(rows.cell.as_ref()?, name);
+            match (fact("chunk_rate"), fact("peak_in_flight")) {
+                (Some(chunks), Some(flying)) => Verdict::new(
+                    chunks <= rate && flying <= concurrency,
+                    format!("{chunks:.0} chunks/s, {flying} requests in flight"),
+                    expected,
+                ),
+                _ => Verdict::none("the cell tells no chunk rate", expected),
+            }
+        })
+    }
+}

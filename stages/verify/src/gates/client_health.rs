@@ -1,0 +1,65 @@
+//! `client-health`: was the client the bottleneck?
+
+use artifacts::{Scalar, Table};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each};
+use crate::study::Stage;
+
+pub(crate) struct ClientHealth;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// A bound on the error the client states of its own stamps, ms; none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp_error_ms: Option<f64>,
+}
+
+impl TypedGate for ClientHealth {
+    type Parameters = Parameters;
+    const NAME: &'static str = "client-health";
+    const SUMMARY: &'static str = "The server, not the client, was the bottleneck: the verdict of the cell's own client is `client_ok`.";
+    const SEVERITY: Severity = Severity::Exclude;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let expected = match parameters.stamp_error_ms {
+                Some(bound) => format!("client_ok, stamps late by at most {bound} ms"),
+                None => "client_ok".to_owned(),
+            };
+            let fact = |name: &str| number(rows.cell.as_ref()?, name);
+            let verdict = rows.cell.as_ref().filter(|cell| cell.has("client_verdict"));
+            let verdict = verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
+            let Some(verdict) = verdict else {
+                return Verdict::none("the cell says nothing of its client", expected);
+            };
+            let stated = fact("stamp_error_bound");
+            let precise = match (parameters.stamp_error_ms, stated) {
+                (Some(bound), Some(stated)) => stated <= bound,
+                (Some(_), None) => false,
+                (None, _) => true,
+            };
+            let shown = |name: &str| fact(name).map_or_else(|| "unknown".to_owned(), |v| format!("{v:.3}"));
+            let observed = format!(
+                "{verdict}: wake lag p50 {} ms, p99 {} ms, busy {}; stamps late by at most {} ms",
+                shown("wake_lag_p50"),
+                shown("wake_lag_p99"),
+                shown("client_busy"),
+                shown("stamp_error_bound")
+            );
+            Verdict::new(verdict == "client_ok" && precise, observed, expected)
+        })
+    }
+}
+
+/// Returns a number of a one-row table, whatever type its column has.
+pub(super) fn number(cell: &Table, column: &str) -> Option<f64> {
+    match cell.has(column).then(|| cell.value(column, 0).ok())?? {
+        Scalar::Int(value) => Some(value as f64),
+        Scalar::Float(value) => Some(value),
+        _ => None,
+    }
+}
