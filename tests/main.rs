@@ -16,4 +16,5 @@ mod numbers;
 mod planted;
 mod publish;
 mod readme;
+mod real_engine;
 mod sql;
