@@ -128,6 +128,8 @@ pub(crate) enum Command {
     #[command(after_long_help = "Examples:
   benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --requests 64
   benchtrail load --url http://127.0.0.1:8080 --rate 5 --requests 300 --slo ttft=200,tpot=40
+  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   highest rate that keeps it
+  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         vLLM's figures of the rows
   benchtrail load --url http://127.0.0.1:8080 --constant 20 --prompt-words 100..400 --output-tokens 64
   benchtrail load --url http://127.0.0.1:8080 --workload shared-prefix --concurrency 16 --warmup 16
   benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     Parquet of every row
@@ -453,9 +455,23 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
     pub(crate) server_info: Option<String>,
 
+    /// Search for the highest level that keeps --slo, from that of --concurrency, --rate or
+    /// --constant up to this one; --requests is the most sent at one level [default: 400].
+    #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
+    pub(crate) search: Option<f64>,
+    /// The share of requests that must keep --slo.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "search", help_heading = "Search")]
+    pub(crate) attainment: f64,
+    /// How far apart, relatively, the level kept and the level missed may be at the end.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05, requires = "search", help_heading = "Search")]
+    pub(crate) resolution: f64,
+
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
+    /// Print, too, what another tool's formulas make of the same rows.
+    #[arg(long, value_name = "TOOL", value_parser = parse_tool(), conflicts_with = "search", help_heading = "Results")]
+    pub(crate) compat: Option<String>,
     /// Where the server's Prometheus metrics are, for server_metrics.parquet.
     #[arg(long, value_name = "PATH", default_value = "/metrics", help_heading = "Results")]
     pub(crate) metrics: String,
@@ -685,6 +701,10 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 
 fn parse_api() -> PossibleValuesParser {
     PossibleValuesParser::new(load::Api::all().map(load::Api::word))
+}
+
+fn parse_tool() -> PossibleValuesParser {
+    PossibleValuesParser::new(rows::compat::Tool::ALL.map(rows::compat::Tool::word))
 }
 
 fn parse_rule() -> PossibleValuesParser {

@@ -16,5 +16,6 @@ mod numbers;
 mod planted;
 mod publish;
 mod readme;
+mod real_engine;
 mod sql;
 mod tampering;

@@ -14,6 +14,8 @@ use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
 use serde_json::{Value, json};
 
+use super::load_compat::{compat, compat_json, compat_table};
+use super::load_search::search;
 use super::load_table::{json_of, table_of};
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
@@ -31,6 +33,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
     let target = target(arguments, api_key)?;
     let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    if settings.search.is_some() {
+        return search(arguments, global, &settings, &origin, &target, telemetry);
+    }
     let spec = LoadSpec::for_target(settings, origin, &target).map_err(Stop::usage)?;
     let private;
     let folder = match &arguments.out {
@@ -69,10 +74,18 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     result.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
     let summary =
         summarizer.finish().map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
+    let compat = compat(arguments, &result, &slo)?;
     if global.json {
-        say(&json_of(arguments.seed, &target, &spec, &result, &summary, &slo).to_string());
+        let mut document = json_of(arguments.seed, &target, &spec, &result, &summary, &slo);
+        if let Some((tool, figures)) = &compat {
+            document["compat"] = compat_json(*tool, figures);
+        }
+        say(&document.to_string());
     } else {
         say(&table_of(arguments.seed, &target, &spec, &result, &summary, &slo));
+        if let Some((tool, figures)) = &compat {
+            say(&format!("\n{}", compat_table(*tool, figures)));
+        }
     }
     match &result.ending {
         Ending::Stopped(_, reason) => {
@@ -194,7 +207,16 @@ fn settings(arguments: &LoadArgs) -> Value {
     }
     let told_by_arrivals =
         !arguments.steps.is_empty() || arguments.ramp.is_some() || arguments.trace.is_some();
-    if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(64)) {
+    let default = if arguments.search.is_some() { 400 } else { 64 };
+    if let Some(up_to) = arguments.search {
+        let mut bounds = serde_json::Map::new();
+        bounds.extend(arguments.slo.iter().map(|(name, ms)| (format!("{name}-ms"), json!(ms))));
+        settings["search"] = json!({
+            "up-to": up_to, "bounds": bounds,
+            "attainment": arguments.attainment, "resolution": arguments.resolution,
+        });
+    }
+    if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(default)) {
         settings["requests"] = json!(requests);
     }
     settings
@@ -241,7 +263,7 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
     })
 }
 
-fn slo(arguments: &LoadArgs) -> Slo {
+pub(super) fn slo(arguments: &LoadArgs) -> Slo {
     let bound = |name: &str| arguments.slo.iter().find(|(n, _)| n == name).map(|(_, ms)| *ms);
     Slo { ttft_ms: bound("ttft"), tpot_ms: bound("tpot"), e2e_ms: bound("e2e") }
 }
@@ -256,7 +278,7 @@ fn bar(requests: u64, quiet: bool) -> ProgressBar {
 }
 
 /// Makes the folder for the tables before anything is measured; earlier rows are not replaced.
-fn make_folder(folder: &Path) -> Result<(), Stop> {
+pub(super) fn make_folder(folder: &Path) -> Result<(), Stop> {
     let rows = folder.join("requests.parquet");
     if rows.exists() {
         return Err(

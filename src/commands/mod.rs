@@ -8,6 +8,8 @@ mod fsck;
 mod gc;
 mod keygen;
 mod load;
+mod load_compat;
+mod load_search;
 mod load_table;
 mod ls;
 mod plan;

@@ -10,6 +10,7 @@ pub(crate) fn more() -> serde_json::Map<String, Json> {
         "spread": {"operator": "distribution", "metrics": ["tpot_ms", "itl_ms", "icl_ms"], "over": ["rep"],
                    "quantiles": [0.5, 0.99]},
         "steady": {"operator": "steady-state"},
+        "as_vllm": {"operator": "compat", "tool": "vllm", "bounds": {"ttft-ms": 200, "tpot-ms": 40}},
         "given_up": {"operator": "censored", "over": ["rep"], "quantiles": [0.5, 0.95]},
         "slow_cells": {"operator": "censored-cells", "from": "cells", "column": "e2e_latency_ms_p95",
                        "over": ["rep"], "limit": 60000},

@@ -604,7 +604,7 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
             "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
              underscores",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, distribution, \
-             steady-state, censored, goodput, aggregate, margins, censored-cells, parallel-efficiency, \
+             steady-state, censored, goodput, compat, aggregate, margins, censored-cells, parallel-efficiency, \
              per-client-efficiency, latency-multipliers, mfu, breakdown, monotonicity, crossover, fit, paired-deltas, \
              paired-comparison, unpaired-comparison, changes, wins, ranking, correlation, identity, energy, telemetry-summary, sql",
             "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",

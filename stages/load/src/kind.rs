@@ -15,6 +15,7 @@ use crate::import;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadSpec, Target};
+use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
 use crate::simulate;
@@ -86,6 +87,23 @@ impl StageKind for Load {
                 );
             }
         }
+        if let Some(search) = &settings.search {
+            if let Some((key, message)) = search.problem(&arrival) {
+                problems.push(Problem::at(&["search", key], message));
+            }
+            if settings.simulate.is_some() {
+                problems.push(
+                    Problem::at(&["search"], "a search sends its probes to a server, not to a simulated one")
+                        .hint("remove `simulate` or `search`"),
+                );
+            }
+            if talks {
+                problems.push(
+                    Problem::at(&["search"], "a search counts single requests, the workload has sessions")
+                        .hint("take a workload without `sessions`"),
+                );
+            }
+        }
         if problems.is_empty() {
             Ok(serde_json::to_value(&settings).expect("settings always serialize"))
         } else {
@@ -104,6 +122,9 @@ impl StageKind for Load {
             return simulate::run(job, settings, &simulation, origin);
         }
         let (target, beside) = target(job, &settings)?;
+        if settings.search.is_some() {
+            return search::run(job, &settings, &origin, &target, &beside);
+        }
         let spec =
             LoadSpec::for_target(settings, origin, &target).map_err(|e| Failure::failed(e.to_string()))?;
         let folder = job.scratch.join("load");
@@ -332,7 +353,7 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
     Ok(Done { outputs, warnings: files.warnings, observations: files.observations, lease: None })
 }
 
-fn output(table: TableFile) -> Output {
+pub(crate) fn output(table: TableFile) -> Output {
     let (name, rows) = (table.name.to_owned(), Some(table.rows));
     Output { name, media: Media::Parquet, content: Content::File(table.path), rows }
 }

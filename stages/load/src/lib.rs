@@ -29,6 +29,7 @@ mod rows;
 mod run;
 mod sample;
 mod scrape;
+mod search;
 mod settings;
 mod sheet;
 mod simulate;
@@ -59,6 +60,10 @@ pub use random::Origin;
 pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
+pub use search::{
+    Bounds as SearchBounds, Found, Level as SearchLevel, Probe, Search, SearchFiles, Tried, Verdict, bisect,
+    run_search, wilson,
+};
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;
 pub use simulate::{

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use artifacts::Digest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 pub use faults::{Fault, Faults};
 pub use process::{PROCESS_COMMAND, serve_process};
@@ -39,10 +39,26 @@ pub struct Behaviour {
     pub tokens: Option<u32>,
     /// Tokens sent in one event.
     pub tokens_per_chunk: u32,
+    /// How many requests are answered at once; `None`: all. The schedule of a request that had to
+    /// wait begins when a slot was free, so `slots` · 1 s / (ttft + (tokens − 1) · gap) requests a
+    /// second are the most: a known knee.
+    pub slots: Option<u32>,
+    /// What becomes of a request that finds no free slot.
+    pub when_full: WhenFull,
     /// What goes wrong, and for which requests.
     pub faults: Faults,
     /// What is kept of each request.
     pub log: Log,
+}
+
+/// What becomes of a request that finds no free slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits, in the order of arrival.
+    #[default]
+    Wait,
+    /// It is answered with HTTP 503.
+    Refuse,
 }
 
 /// What a server keeps of each request.
@@ -64,6 +80,8 @@ impl Default for Behaviour {
             gap: Duration::ZERO,
             tokens: None,
             tokens_per_chunk: 1,
+            slots: None,
+            when_full: WhenFull::default(),
             faults: Faults::default(),
             log: Log::default(),
         }
@@ -97,6 +115,7 @@ struct State {
     /// The same on the monotonic clock.
     started_ns: u64,
     arrivals: AtomicU64,
+    slots: Option<Semaphore>,
     log: Mutex<Vec<Truth>>,
     stop: Notify,
     /// Events of one token in their framing, rendered once: the ceiling of clients is measured
@@ -138,8 +157,10 @@ impl ReferenceServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (started, started_ns) = instant_and_monotonic();
+        let slots = behaviour.slots.map(|n| Semaphore::new(n as usize));
         let state = Arc::new(State {
             behaviour,
+            slots,
             started,
             started_ns,
             arrivals: AtomicU64::new(0),
@@ -296,7 +317,8 @@ impl Request {
 
     fn streamed(&self) -> bool {
         let body = String::from_utf8_lossy(self.body());
-        body.contains("\"stream\":true") || self.path() == "/generate_stream"
+        ["\"stream\":true", "\"stream\": true"].iter().any(|yes| body.contains(yes))
+            || self.path() == "/generate_stream"
     }
 }
 
@@ -409,6 +431,21 @@ async fn answer(
         }
         _ => {}
     }
+    let (_slot, arrived) = match (&state.slots, behaviour.when_full) {
+        (None, _) => (None, arrived),
+        (Some(slots), WhenFull::Wait) => match slots.try_acquire() {
+            Ok(slot) => (Some(slot), arrived),
+            // The semaphore is never closed, and gives slots in the order they were asked for.
+            Err(_) => (slots.acquire().await.ok(), Instant::now()),
+        },
+        (Some(slots), WhenFull::Refuse) => match slots.try_acquire() {
+            Ok(slot) => (Some(slot), arrived),
+            Err(_) => {
+                stream.write_all(&answers::error(503, "Retry-After: 7\r\n", "no free slot")).await?;
+                return Ok(true);
+            }
+        },
+    };
     let due = |i: u32| arrived + behaviour.ttft + behaviour.gap * i;
     if !request.streamed() {
         tokio::time::sleep_until(due(tokens.saturating_sub(1)).into()).await;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::import::Import;
+use crate::search::Search;
 use crate::simulate::Simulation;
 use crate::span::Span;
 use crate::telemetry::Telemetry;
@@ -68,6 +69,11 @@ pub struct Settings {
     /// `0 s` turns the watchdog off.
     #[serde(default = "heartbeat")]
     pub heartbeat: Span,
+    /// Search for the highest level of `arrival` at which the server keeps bounds. `requests`
+    /// is then the most sent at one level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Search")]
+    pub search: Option<Search>,
     /// What is sampled beside the load, and how often.
     #[serde(default)]
     pub telemetry: Telemetry,

@@ -1,7 +1,8 @@
 //! What the pure stages share about measurements: the rows a load cell leaves, typed; the
-//! metrics of one request, each with its one definition; the order of coordinates; and the
-//! checking of settings nested below a stage's own.
+//! metrics of one request, each with its one definition, and what other tools would make of the
+//! same rows; the order of coordinates; and the checking of settings nested below a stage's own.
 
+pub mod compat;
 mod metrics;
 mod narrow;
 mod order;

@@ -175,6 +175,22 @@ impl CellRows {
         })
     }
 
+    /// Takes the tables `requests` and `chunks` as the load stage writes them.
+    ///
+    /// # Errors
+    /// If a column is not as the load stage writes it.
+    pub fn of(requests: (Digest, &Table), chunks: (Digest, &Table)) -> Result<Self, TableError> {
+        Ok(Self {
+            requests_digest: requests.0,
+            requests: read_requests(requests.1)?,
+            chunks_digest: Some(chunks.0),
+            chunks: read_chunks(chunks.1)?,
+            cell: None,
+            server_metrics: None,
+            beside: BTreeMap::new(),
+        })
+    }
+
     /// Returns the measured requests, in the order of the rows.
     pub fn measured(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|r| r.is_measured())

@@ -6,6 +6,7 @@ mod cell_summary;
 mod censored;
 mod censored_cells;
 mod changes;
+mod compat;
 mod correlation;
 mod crossover;
 pub(crate) mod decision;
@@ -41,6 +42,7 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &steady_state::SteadyState,
     &censored::Censored,
     &goodput::Goodput,
+    &compat::Compat,
     &aggregate::Aggregate,
     &margins::Margins,
     &censored_cells::CensoredCells,

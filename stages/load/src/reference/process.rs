@@ -3,14 +3,15 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use super::{Behaviour, Log, ReferenceServer};
+use super::{Behaviour, Log, ReferenceServer, WhenFull};
 
 /// The hidden subcommand under which a program offers [`serve_process`].
 pub const PROCESS_COMMAND: &str = "__reference";
 
 /// Serves until `input` is closed: writes its URL as the first line of `output`, then, at the end,
 /// its log of true times, a line a request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X]
-/// [--tokens N] [--tokens-per-chunk N] [--log 0|1] [--core N]`; with `--core` it keeps to that core.
+/// [--tokens N] [--tokens-per-chunk N] [--slots N] [--refuse-above N] [--log 0|1]
+/// [--core N]`; with `--core` it keeps to that core, and requests without a slot wait, or are refused.
 ///
 /// # Errors
 /// If an argument is wrong, or port, core or output are not to be had; in one sentence.
@@ -33,6 +34,11 @@ pub fn serve_process(
             "--gap-ms" => behaviour.gap = milliseconds()?,
             "--tokens" => behaviour.tokens = Some(number as u32),
             "--tokens-per-chunk" => behaviour.tokens_per_chunk = number as u32,
+            "--slots" => behaviour.slots = Some(number as u32),
+            "--refuse-above" => {
+                behaviour.slots = Some(number as u32);
+                behaviour.when_full = WhenFull::Refuse;
+            }
             "--log" => behaviour.log = if number == 0.0 { Log::Nothing } else { Log::Times },
             "--core" => keep_to(number as usize)?,
             _ => return Err(format!("unknown argument {name}")),

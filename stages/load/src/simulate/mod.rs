@@ -17,4 +17,6 @@ pub use model::{
     SimulationChoice,
 };
 pub(crate) use model::{schema, shipped};
+#[cfg(test)]
+pub(crate) use rows::simulate;
 pub(crate) use stage::{find_server, rehearse, run};

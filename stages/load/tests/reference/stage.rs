@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Scalar, Store, Table};
-use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer, WhenFull};
 use load::{Load, shipped};
 use pipeline::Leases;
 use pipeline::stage::{
@@ -245,4 +245,81 @@ fn a_cell_without_the_key_it_needs_sends_nothing() {
     let failure = run(&server.url(), log.path(), &with_key("BENCHTRAIL_NO_SUCH_KEY"), 1).err().unwrap();
     assert!(failure.reason.contains("`BENCHTRAIL_NO_SUCH_KEY`"), "{}", failure.reason);
     assert!(server.truth(0).is_empty());
+}
+
+/// A search over the clients of a server that refuses whom it has no slot for.
+fn search(from: u32, up_to: u32) -> Json {
+    let settings = json!({
+        "workload": short(),
+        "arrival": {"closed-loop": {"clients": from}},
+        "requests": 60,
+        "search": {"up-to": up_to, "bounds": {"e2e-ms": 600_000}, "attainment": 0.9},
+    });
+    Load.canonical(&settings, &NoShelf).unwrap()
+}
+
+fn refusing_above(slots: u32) -> ReferenceServer {
+    ReferenceServer::start(Behaviour {
+        slots: Some(slots),
+        when_full: WhenFull::Refuse,
+        gap: std::time::Duration::from_millis(10),
+        ..Behaviour::default()
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
+    let server = refusing_above(3);
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let done = run(&server.url(), log.path(), &search(1, 16), 1).unwrap();
+    assert_eq!(done.observations["search"]["kept"], json!(3.0));
+    assert_eq!(done.observations["search"]["missed"], json!(4.0));
+    let probes = table(&done.outputs, "probes");
+    assert_eq!(probes.unit("level").as_deref(), Some("clients"));
+    assert_eq!(probes.float("level").unwrap(), [1.0, 2.0, 4.0, 3.0].map(Some));
+    assert_eq!(probes.text("verdict").unwrap(), ["kept", "kept", "missed", "kept"].map(Some));
+    // Every row of every probe, and as the cell's own rows those at the level found.
+    let sent: i64 = probes.int("requests").unwrap().into_iter().flatten().sum();
+    let all = table(&done.outputs, "probe_requests");
+    assert_eq!(all.rows() as i64, sent);
+    assert_eq!(all.int("probe").unwrap().into_iter().flatten().max(), Some(4));
+    let rows = table(&done.outputs, "requests");
+    assert_eq!(rows.rows() as i64, probes.int("requests").unwrap()[3].unwrap());
+    assert!(rows.text("status").unwrap().iter().all(|s| *s == Some("ok")));
+    assert_eq!(table(&done.outputs, "cell").value("clients", 0).unwrap(), Scalar::Int(3));
+}
+
+#[test]
+fn requests_that_fail_count_against_a_level() {
+    // The first 40 requests are answered, later connections closed before any byte.
+    let faults = Faults(vec![(40..u64::MAX, Fault::CloseBeforeAnswer)]);
+    let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let done = run(&server.url(), log.path(), &search(1, 4), 1).unwrap();
+    assert_eq!(done.observations["search"]["kept"], json!(1.0));
+    assert_eq!(done.observations["search"]["missed"], json!(2.0));
+}
+
+#[test]
+fn a_search_without_bound_or_level_is_refused_with_its_place() {
+    let problems = |arrival: Json, search: Json| -> Vec<String> {
+        let settings = json!({"workload": short(), "arrival": arrival, "requests": 60, "search": search});
+        let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
+        problems.into_iter().map(|p| p.message).collect()
+    };
+    let closed = || json!({"closed-loop": {"clients": 4}});
+    let bounds = || json!({"ttft-ms": 10});
+    assert_eq!(
+        problems(closed(), json!({"up-to": 8, "bounds": {}})),
+        ["without a bound every level is kept: give one of them"]
+    );
+    assert_eq!(
+        problems(json!("burst"), json!({"up-to": 8, "bounds": bounds()})),
+        ["`burst` arrivals have no level to search over: take closed-loop, constant, poisson or gamma"]
+    );
+    assert_eq!(
+        problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
+        ["the search begins at 4 clients, above 2"]
+    );
 }

@@ -1,0 +1,54 @@
+//! `load --compat`: what another tool's formulas make of the rows of a run.
+
+use artifacts::{Digest, Table};
+use load::{LoadFiles, Slo};
+use rows::CellRows;
+use rows::compat::{Bounds, Figure, Tool, figures};
+use serde_json::{Map, Value, json};
+
+use crate::args::LoadArgs;
+use crate::exit::Stop;
+use crate::terminal::columns;
+
+/// Returns the figures of the tool that was asked for. The rows are read into memory whole.
+pub(super) fn compat(
+    arguments: &LoadArgs,
+    result: &LoadFiles,
+    slo: &Slo,
+) -> Result<Option<(Tool, Vec<Figure>)>, Stop> {
+    let Some(word) = &arguments.compat else { return Ok(None) };
+    let tool = Tool::from_word(word).expect("the parser admits only words of tools");
+    let table = |name: &str| -> Result<(Digest, Table), Stop> {
+        let file = result.tables.iter().find(|t| t.name == name);
+        let file = file.ok_or_else(|| Stop::machine(format!("the run left no table `{name}`")))?;
+        let wrong = |e: &dyn std::fmt::Display| Stop::machine(format!("{}: {e}", file.path.display()));
+        let bytes = std::fs::read(&file.path).map_err(|e| wrong(&e))?;
+        let digest = Digest::of(&bytes);
+        Ok((digest, Table::from_parquet(bytes).map_err(|e| wrong(&e))?))
+    };
+    let (requests, chunks) = (table("requests")?, table("chunks")?);
+    let cell = CellRows::of((requests.0, &requests.1), (chunks.0, &chunks.1))?;
+    let bounds = Bounds { ttft_ms: slo.ttft_ms, tpot_ms: slo.tpot_ms, e2e_ms: slo.e2e_ms };
+    Ok(Some((tool, figures(tool, &rows::timings(&cell), &bounds))))
+}
+
+/// Returns the figures as a table.
+pub(super) fn compat_table(tool: Tool, figures: &[Figure]) -> String {
+    let heading = format!("as {} {} counts", tool.word(), tool.version());
+    let rows: Vec<Vec<String>> = figures
+        .iter()
+        .map(|figure| {
+            let value = figure.value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
+            let unit = if figure.unit == "1" { "" } else { figure.unit };
+            vec![figure.name.clone(), value, unit.to_owned()]
+        })
+        .collect();
+    columns(&[&heading, "", ""], &rows, &[1])
+}
+
+/// Returns the figures as JSON; what is undefined is null.
+pub(super) fn compat_json(tool: Tool, figures: &[Figure]) -> Value {
+    let values: Map<String, Value> =
+        figures.iter().map(|f| (f.name.clone(), json!({ "value": f.value, "unit": f.unit }))).collect();
+    json!({ "tool": tool.word(), "version": tool.version(), "figures": values })
+}

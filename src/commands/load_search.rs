@@ -1,0 +1,121 @@
+//! `load --search`: the highest level at which a server keeps its bounds.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use load::{Beside, Origin, Probe, SearchFiles, Settings, Target, Telemetry, run_search};
+use pipeline::stage::{CellStatus, Control};
+use serde_json::{Value, json};
+
+use super::load::{make_folder, slo};
+use super::run::listen_for_signals;
+use crate::args::{Global, LoadArgs};
+use crate::exit::Stop;
+use crate::terminal::{columns, complain, say};
+
+pub(super) fn search(
+    arguments: &LoadArgs,
+    global: &Global,
+    settings: &Settings,
+    origin: &Origin,
+    target: &Target,
+    telemetry: Telemetry,
+) -> Result<(), Stop> {
+    let private;
+    let folder = match &arguments.out {
+        Some(folder) => {
+            make_folder(folder)?;
+            folder.as_path()
+        }
+        None => {
+            private =
+                tempfile::tempdir().map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
+            private.path()
+        }
+    };
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let control = Control::new(cancelled, None, Box::new(|_| {}));
+    let quiet = arguments.quiet || global.json;
+    let beside = Beside::new(telemetry);
+    let files = run_search(settings, origin, target, &beside, folder, &control, &mut |probe| {
+        if !quiet {
+            let share = format!("{} of {} requests in bounds", probe.tried.good, probe.tried.requests);
+            complain(&format!("probe {}: {}: {share}: {}", probe.probe, probe.level, probe.verdict.word()));
+        }
+    })
+    .map_err(|failure| Stop::failed(failure.reason))?;
+    if global.json {
+        say(&json_of(arguments, &files).to_string());
+    } else {
+        say(&table_of(arguments, &files));
+    }
+    match files.failure {
+        None if files.found.kept.is_some() => Ok(()),
+        None => Err(Stop::failed("the bounds are missed at the lowest level already")
+            .hint("begin lower, or take wider bounds")),
+        Some(failure) if failure.status == CellStatus::Interrupted => {
+            complain(&format!("{}: the result holds the probes until then", failure.reason));
+            Err(Stop::interrupted())
+        }
+        Some(failure) => Err(Stop::failed(failure.reason)),
+    }
+}
+
+fn row(probe: &Probe) -> Vec<String> {
+    let by = if probe.by_share { " (by the share, requests spent)" } else { "" };
+    vec![
+        probe.probe.to_string(),
+        probe.level.to_string(),
+        probe.tried.requests.to_string(),
+        probe.tried.good.to_string(),
+        format!("{:.3}", probe.tried.good as f64 / probe.tried.requests.max(1) as f64),
+        format!("{:.3}–{:.3}", probe.interval.0, probe.interval.1),
+        format!("{}{by}", probe.verdict.word()),
+    ]
+}
+
+fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
+    let found = &files.found;
+    let bounds: Vec<String> =
+        arguments.slo.iter().map(|(name, ms)| format!("{} ≤ {ms} ms", name.to_uppercase())).collect();
+    let heading = ["probe", "level", "requests", "in bounds", "share", "95 % interval", "verdict"];
+    let rows: Vec<Vec<String>> = found.probes.iter().map(row).collect();
+    let result = match (found.kept, found.missed) {
+        (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
+        (Some(kept), None) => format!("kept at {kept}, the highest level tried"),
+        (None, Some(missed)) => format!("missed at {missed} already"),
+        (None, None) => "no level was decided".to_owned(),
+    };
+    format!(
+        "{}\n\n{} for {} % of requests: {result}\n{} requests in {} probes; how levels are judged: docs/load.md",
+        columns(&heading, &rows, &[0, 2, 3, 4]),
+        bounds.join(" and "),
+        arguments.attainment * 100.0,
+        found.requests(),
+        found.probes.len(),
+    )
+}
+
+fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
+    let found = &files.found;
+    let probes = found.probes.iter().map(|p| {
+        json!({
+            "probe": p.probe, "level": p.level.number(), "requests": p.tried.requests, "good": p.tried.good,
+            "level_requests": p.pooled.requests, "level_good": p.pooled.good,
+            "lower": p.interval.0, "upper": p.interval.1,
+            "verdict": p.verdict.word(), "by_share": p.by_share,
+        })
+    });
+    let slo = slo(arguments);
+    json!({
+        "kept": found.kept.map(load::SearchLevel::number),
+        "missed": found.missed.map(load::SearchLevel::number),
+        "unit": found.kept.or(found.missed).map(load::SearchLevel::unit),
+        "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
+        "attainment": arguments.attainment,
+        "complete": files.failure.is_none(),
+        "requests": found.requests(),
+        "probes": probes.collect::<Vec<_>>(),
+    })
+}

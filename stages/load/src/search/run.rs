@@ -1,0 +1,130 @@
+//! The probes of a search sent to a server, every row kept.
+
+use std::path::{Path, PathBuf};
+
+use pipeline::stage::{CellStatus, Control, Failure};
+
+use super::bisect::{Found, Level, Probe, Tried, bisect};
+use super::settings::{Search, at_level};
+use super::tables::{below_one_another, probes_table};
+use crate::files::{Beside, LoadFiles, run_load_into};
+use crate::random::Origin;
+use crate::rows::Phase;
+use crate::run::{Ending, LoadSpec, Target};
+use crate::settings::Settings;
+use crate::sheet::TableFile;
+
+/// What a search leaves.
+#[derive(Debug)]
+pub struct SearchFiles {
+    /// What was found.
+    pub found: Found,
+    /// Why the search ended early, if it did: what is found then is a bracket as wide as it was.
+    pub failure: Option<Failure>,
+    /// What stands for the search: the last probe of the highest level kept, or, if none was, the
+    /// last probe; `None` if no probe ended.
+    pub best: Option<LoadFiles>,
+    /// The tables over all probes: `probes`, `probe_requests`, `probe_chunks`.
+    pub tables: Vec<TableFile>,
+}
+
+/// Searches for the highest level of the settings' arrivals at which the server keeps the bounds.
+/// Each probe has a folder of its own in `folder`, and prompts and arrivals of its own: those of
+/// seed + its number, so that no probe finds the cache of another. `watch` is shown each probe
+/// after it was judged.
+///
+/// # Errors
+/// If the settings have no search, or the tables cannot be written. What the server does, and a
+/// stop by the user, is [`SearchFiles::failure`], with all probes until then.
+pub fn run_search(
+    settings: &Settings,
+    origin: &Origin,
+    target: &Target,
+    beside: &Beside,
+    folder: &Path,
+    control: &Control,
+    watch: &mut dyn FnMut(&Probe),
+) -> Result<SearchFiles, Failure> {
+    let (Some(search), Some(arrival)) = (&settings.search, &settings.arrival) else {
+        return Err(Failure::failed("the settings have no `search` or no `arrival`"));
+    };
+    let from = Search::lowest(arrival).map_err(Failure::failed)?;
+    let slo = search.bounds.slo();
+    let most = settings.requests.unwrap_or(1).max(1);
+    let mut runs: Vec<(usize, Level, LoadFiles)> = Vec::new();
+    let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Failure> {
+        control.check()?;
+        let settings = Settings {
+            arrival: Some(at_level(arrival, level)),
+            requests: Some(requests),
+            search: None,
+            ..settings.clone()
+        };
+        let origin = Origin { seed: origin.seed.wrapping_add(number as u64), ..origin.clone() };
+        let spec =
+            LoadSpec::for_target(settings, origin, target).map_err(|e| Failure::failed(e.to_string()))?;
+        let at = folder.join(format!("probe-{number:02}"));
+        std::fs::create_dir_all(&at).map_err(|e| Failure::failed(format!("{}: {e}", at.display())))?;
+        let mut tried = Tried { requests: 0, good: 0 };
+        let files = run_load_into(&spec, target, beside, &at, control, &mut |row, _| {
+            if row.phase == Phase::Measured && !row.superseded {
+                tried.requests += 1;
+                tried.good += u64::from(row.status == crate::rows::RequestStatus::Ok && slo.kept(row));
+            }
+            Ok(())
+        })
+        .map_err(|e| Failure::failed(e.to_string()))?;
+        let failure = match &files.ending {
+            Ending::Complete => None,
+            Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
+            Ending::Hung => Some(Failure::new(
+                CellStatus::Hung,
+                format!("no byte on any stream for {} at {level}", spec.heartbeat),
+            )),
+            Ending::Gone => {
+                Some(Failure::failed(format!("{} took no connections any more at {level}", target.base_url)))
+            }
+        };
+        runs.push((number, level, files));
+        failure.map_or(Ok(tried), Err)
+    };
+    let range = (from, search.up_to);
+    let (found, ended) = bisect(range, search.attainment, search.resolution, most, &mut probe, watch);
+    let tables = write_tables(&found, &runs, folder).map_err(Failure::failed)?;
+    let standing = found
+        .kept
+        .and_then(|kept| {
+            runs.iter().rposition(|(number, level, _)| {
+                *level == kept && found.probes.iter().any(|p| p.probe == *number)
+            })
+        })
+        .or(runs.len().checked_sub(1));
+    let best = standing.map(|at| runs.swap_remove(at).2);
+    Ok(SearchFiles { found, failure: ended.err(), best, tables })
+}
+
+fn write_tables(
+    found: &Found,
+    runs: &[(usize, Level, LoadFiles)],
+    folder: &Path,
+) -> Result<Vec<TableFile>, String> {
+    let mut files = vec![("probes", probes_table(found).map_err(|e| e.to_string())?)];
+    for (all, one) in [("probe_requests", "requests"), ("probe_chunks", "chunks")] {
+        let parts: Vec<(usize, &Path)> = runs
+            .iter()
+            .flat_map(|(number, _, run)| {
+                run.tables.iter().filter(move |t| t.name == one).map(move |t| (*number, t.path.as_path()))
+            })
+            .collect();
+        files.extend(below_one_another(&parts)?.map(|table| (all, table)));
+    }
+    let mut written = Vec::new();
+    for (name, table) in files {
+        let path: PathBuf = folder.join(format!("{name}.parquet"));
+        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let bytes = table.to_parquet().map_err(|e| wrong(&e))?;
+        std::fs::write(&path, bytes).map_err(|e| wrong(&e))?;
+        written.push(TableFile { name, path, rows: table.rows() as u64 });
+    }
+    Ok(written)
+}

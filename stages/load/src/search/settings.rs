@@ -1,0 +1,118 @@
+//! The settings of a search.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bisect::Level;
+use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
+use crate::summary::Slo;
+
+/// Search for the highest level of the arrivals (clients of a closed loop, or requests a second)
+/// at which the server keeps the bounds. The level written in `arrival` is the lowest tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Search {
+    /// The highest level tried.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub up_to: f64,
+    /// What a request must keep to count as good.
+    pub bounds: Bounds,
+    /// The share of requests that must be good. Requests that fail are not.
+    #[serde(default = "attainment")]
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub attainment: f64,
+    /// The search ends when the lowest level missed is above the highest level kept by no more
+    /// than this part of it, or by one client.
+    #[serde(default = "resolution")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub resolution: f64,
+}
+
+fn attainment() -> f64 {
+    0.95
+}
+
+fn resolution() -> f64 {
+    0.05
+}
+
+/// Bounds on a request's latencies, ms; a request must keep all that are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Bounds {
+    /// On the time to the first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub ttft_ms: Option<f64>,
+    /// On the time per output token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub tpot_ms: Option<f64>,
+    /// On the end-to-end latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub e2e_ms: Option<f64>,
+}
+
+impl Bounds {
+    /// Returns the bounds as the summary takes them.
+    pub fn slo(&self) -> Slo {
+        Slo { ttft_ms: self.ttft_ms, tpot_ms: self.tpot_ms, e2e_ms: self.e2e_ms }
+    }
+}
+
+impl Search {
+    /// Returns the lowest level: that of the arrivals.
+    ///
+    /// # Errors
+    /// If the arrivals have no level that can be varied, in words for the user.
+    pub fn lowest(arrival: &Arrival) -> Result<Level, String> {
+        match arrival {
+            Arrival::ClosedLoop(ClosedLoop { clients, .. }) => Ok(Level::Clients(*clients)),
+            Arrival::Constant(Rate { rate })
+            | Arrival::Poisson(Rate { rate })
+            | Arrival::Gamma(Gamma { rate, .. }) => Ok(Level::Rate(*rate)),
+            _ => Err(format!("`{}` arrivals have no level to search over", arrival.word())),
+        }
+    }
+
+    /// Returns what is wrong with the settings: the key, and why.
+    pub fn problem(&self, arrival: &Arrival) -> Option<(&'static str, String)> {
+        let from = match Self::lowest(arrival) {
+            Ok(level) => level,
+            Err(message) => {
+                return Some(("up-to", format!("{message}: take closed-loop, constant, poisson or gamma")));
+            }
+        };
+        if !self.bounds.slo().any() {
+            return Some(("bounds", "without a bound every level is kept: give one of them".to_owned()));
+        }
+        let whole = matches!(from, Level::Clients(_));
+        if !self.up_to.is_finite() || self.up_to < from.number() {
+            return Some(("up-to", format!("the search begins at {from}, above {}", self.up_to)));
+        }
+        if whole && (self.up_to.fract() != 0.0 || self.up_to > 65_536.0) {
+            return Some(("up-to", format!("{} is no number of clients up to 65,536", self.up_to)));
+        }
+        if !(self.attainment > 0.0 && self.attainment < 1.0) {
+            return Some(("attainment", format!("{} is not between 0 and 1", self.attainment)));
+        }
+        if !(self.resolution > 0.0 && self.resolution.is_finite()) {
+            return Some(("resolution", format!("{} is not above 0", self.resolution)));
+        }
+        None
+    }
+}
+
+/// Returns the arrivals at another level.
+pub(super) fn at_level(arrival: &Arrival, level: Level) -> Arrival {
+    match (arrival, level) {
+        (Arrival::ClosedLoop(closed), Level::Clients(clients)) => {
+            Arrival::ClosedLoop(ClosedLoop { clients, ..closed.clone() })
+        }
+        (Arrival::Constant(_), Level::Rate(rate)) => Arrival::Constant(Rate { rate }),
+        (Arrival::Poisson(_), Level::Rate(rate)) => Arrival::Poisson(Rate { rate }),
+        (Arrival::Gamma(gamma), Level::Rate(rate)) => Arrival::Gamma(Gamma { rate, ..gamma.clone() }),
+        (other, _) => other.clone(),
+    }
+}

@@ -1,0 +1,57 @@
+//! A load stage with a search: one cell whose rows are those of the highest level kept.
+
+use pipeline::stage::{Done, Failure, Job, Output};
+use serde_json::json;
+
+use super::run::run_search;
+use crate::files::Beside;
+use crate::kind::output;
+use crate::random::Origin;
+use crate::run::Target;
+use crate::settings::Settings;
+
+/// Runs the search of a cell. Its tables are those of the last probe at the highest level kept
+/// (at the lowest, if none was), and over all probes `probes`, `probe_requests` and
+/// `probe_chunks`.
+///
+/// # Errors
+/// If the search did not end by itself; the probes until then are the evidence.
+pub(crate) fn run(
+    job: &Job<'_>,
+    settings: &Settings,
+    origin: &Origin,
+    target: &Target,
+    beside: &Beside,
+) -> Result<Done, Failure> {
+    let folder = job.scratch.join("search");
+    std::fs::create_dir_all(&folder).map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+    let files = run_search(settings, origin, target, beside, &folder, job.control, &mut |_| {})?;
+    let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
+    let (mut warnings, mut observations) = (Vec::new(), std::collections::BTreeMap::new());
+    if let Some(best) = files.best {
+        outputs.extend(best.tables.into_iter().map(output));
+        warnings.extend(best.warnings);
+        observations.extend(best.observations);
+    }
+    if let Some(mut failure) = files.failure {
+        failure.evidence = outputs;
+        return Err(failure);
+    }
+    let found = &files.found;
+    match (found.kept, found.missed) {
+        (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
+        (Some(kept), None) => {
+            warnings.push(format!("the bounds are kept at {kept}, the highest level tried: `up-to` limits"));
+        }
+        _ => {}
+    }
+    let summary = json!({
+        "kept": found.kept.map(super::Level::number),
+        "missed": found.missed.map(super::Level::number),
+        "unit": found.kept.or(found.missed).map(super::Level::unit),
+        "probes": found.probes.len(),
+        "requests": found.requests(),
+    });
+    observations.insert("search".to_owned(), summary);
+    Ok(Done { outputs, warnings, observations, lease: None })
+}
