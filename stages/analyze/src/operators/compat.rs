@@ -92,16 +92,17 @@ impl Operator for Compat {
         let (tool, limits) = (given.tool.tool(), given.bounds);
         let bounds = Bounds { ttft_ms: limits.ttft_ms, tpot_ms: limits.tpot_ms, e2e_ms: limits.e2e_ms };
         let rows = load.cells.iter().map(|(at, cell)| {
-            let timings = rows::timings(cell);
+            let cell = cell.get()?;
+            let timings = rows::timings(&cell);
             let values = compat::figures(tool, &timings, &bounds).into_iter().map(|f| number(f.value));
             let mut lineage = spans(&cell.requests_digest.to_string(), timings.iter().map(|t| t.row));
             if let Some(chunks) = &cell.chunks_digest {
                 let used = timings.iter().flat_map(|t| t.chunk_rows.iter().copied());
                 lineage.extend(spans(&chunks.to_string(), used));
             }
-            Row { key: at.clone(), values: values.collect(), lineage }
+            Ok(Row { key: at.clone(), values: values.collect(), lineage })
         });
-        let rows = rows.collect();
+        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
         Ok(Frame {
             level: Level::Cell,
             keys: load.axes.clone(),
