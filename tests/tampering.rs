@@ -1,4 +1,4 @@
-//! Tampering: a byte of any artifact, record, trace, statement, figure or report is changed,
+//! Tampering: a byte of any artifact, record, lock, trace, statement, figure or report is changed,
 //! and `audit` says so and names what was changed.
 
 use std::collections::BTreeMap;
@@ -166,6 +166,15 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
+fn any_byte_of_the_lock_counts(study: &Study, times: usize) {
+    let mut random = Random(11);
+    for _ in 0..times {
+        let said = study.tampered(study.lock, &mut random);
+        assert!(said.contains("lock"), "{said}");
+    }
+    study.audit().ok();
+}
+
 fn records_are_hashed_again(study: &Study) {
     let mut random = Random(13);
     let records = study.records();
@@ -197,10 +206,12 @@ fn a_byte_of_any_file_beside_the_quickstarts_report_is_named() {
 }
 
 #[test]
-fn a_byte_of_a_record_is_named() {
+fn a_byte_of_a_lock_or_a_record_is_named() {
     let study = quickstart();
+    any_byte_of_the_lock_counts(&study, 12);
     records_are_hashed_again(&study);
     let study = grid();
+    any_byte_of_the_lock_counts(&study, 3);
     records_are_hashed_again(&study);
 }
 
