@@ -8,6 +8,7 @@ use std::path::Path;
 
 use artifacts::Digest;
 use pipeline::Media;
+use pipeline::record::outputs_text;
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
@@ -96,6 +97,9 @@ pub fn audit(
             }
         }
     }
+    if let Some(seal) = &provenance.seal {
+        lock_agrees(provenance, &seal.record, &mut audit);
+    }
     hash_all(document, provenance, &mut audit);
     audit
 }
@@ -176,6 +180,48 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
             }
             Err(e) => audit.complain(format!("{}: {e}", path.display())),
         }
+    }
+}
+
+/// Checks what the lock says of each cell, and of the study, against the records. The trail digest
+/// leaves out what follows from the rest: keys, outputs of measurements, name, profile and seed.
+fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) {
+    let lock = &provenance.lock;
+    for stage in &lock.stages {
+        for line in &stage.cells {
+            // A record that cannot be read is told with all the others.
+            let Some(Ok(record)) = line.record.map(|digest| provenance.reader.record(&digest)) else {
+                continue;
+            };
+            let cell = pipeline::cell::cell_text(&stage.name, &line.coordinates);
+            if line.key.is_some_and(|key| key != record.key) {
+                audit.complain(format!("the lock was edited: its key of {cell} is not that of the record"));
+            }
+            let outputs = Digest::of(outputs_text(&record.outputs).as_bytes());
+            if line.outputs.is_some_and(|digest| digest != outputs) {
+                audit.complain(format!(
+                    "the lock was edited: its outputs of {cell} are not those of the record"
+                ));
+            }
+        }
+    }
+    // Other records may have been made by another experiment and be shared; the report's is its own.
+    if let Ok(record) = provenance.reader.record(report) {
+        if record.experiment != lock.experiment {
+            let (now, then) = (&lock.experiment, &record.experiment);
+            audit.complain(format!("the lock was edited: it is of experiment {now}, the report of {then}"));
+        }
+        if record.recipe.seed != lock.seed {
+            let (now, then) = (lock.seed, record.recipe.seed);
+            audit.complain(format!("the lock was edited: its seed is {now}, the report's {then}"));
+        }
+    }
+    let stem = provenance.file.as_deref().and_then(Path::file_stem).and_then(|s| s.to_str());
+    if let (Some(stem), Some(profile)) = (stem, &lock.profile)
+        && stem.starts_with(&format!("{}.", lock.experiment))
+        && !stem.ends_with(&format!(".{profile}"))
+    {
+        audit.complain(format!("the lock was edited: its profile is {profile}, its file is {stem}.lock"));
     }
 }
 

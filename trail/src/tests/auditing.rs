@@ -138,6 +138,34 @@ fn an_edited_lock_is_found() {
 }
 
 #[test]
+fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
+    let edits: [(&str, fn(&str) -> String); 4] = [
+        ("its key of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 0)),
+        ("its outputs of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 2 * 68)),
+        ("its seed is 165", |text| text.replacen("seed 164", "seed 165", 1)),
+        ("it is of experiment sturdy", |text| {
+            text.replacen("experiment \"study\"", "experiment \"sturdy\"", 1)
+        }),
+    ];
+    for (what, edit) in edits {
+        let study = Study::new();
+        let text = fs::read_to_string(&study.lock).unwrap();
+        let edited = edit(&text);
+        assert_ne!(edited, text);
+        fs::write(&study.lock, edited).unwrap();
+        let audit = study.audit();
+        assert!(said(&audit, "the lock was edited: ") && said(&audit, what), "{what}: {audit}");
+    }
+}
+
+/// Changes a hexadecimal digit some characters behind a text.
+fn flipped(text: &str, behind: &str, skip: usize) -> String {
+    let at = text.find(behind).unwrap() + behind.len() + skip;
+    let other = if &text[at..=at] == "0" { "1" } else { "0" };
+    format!("{}{other}{}", &text[..at], &text[at + 1..])
+}
+
+#[test]
 fn a_lock_of_another_report_is_not_taken() {
     let study = Study::new();
     let text = fs::read_to_string(&study.lock).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use artifacts::{ActionKey, Column, Digest, Scalar, Store, Table};
+use artifacts::{Column, Digest, Scalar, Store, Table};
 use pipeline::cell::coordinates_text;
 use pipeline::key::{Recipe, RecipeCell, RecipeInput};
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
@@ -97,11 +97,12 @@ impl Builder {
             claims: BTreeMap::new(),
             recipe,
         };
+        let key = record.key;
         let digest = self.store.put(&record.to_bytes()).unwrap();
         let line = LockCell {
             coordinates: text,
             status: CellStatus::Ok,
-            key: Some(ActionKey(Digest::of(cell.as_bytes()))),
+            key: Some(key),
             record: Some(digest),
             outputs: Some(Digest::of(outputs_text(&outputs).as_bytes())),
             reason: None,
