@@ -19,20 +19,25 @@ impl fmt::Display for Comparison {
             };
             format!("{}: {} ({cells})", c.stage, c.what)
         });
-        section(f, "recipe", "no field of a recipe differs", recipes.collect())?;
+        section(f, "recipe", "no field of a recipe differs", &recipes.collect::<Vec<_>>())?;
         let word = |status: &Option<String>| status.clone().unwrap_or_else(|| "not there".to_owned());
         let cells = self.cells.iter().map(|c| format!("{}: {} → {}", c.cell, word(&c.a), word(&c.b)));
-        section(f, "cells", "both have the same cells, ended alike", cells.collect())?;
+        section(f, "cells", "both have the same cells, ended alike", &cells.collect::<Vec<_>>())?;
         let environment = self
             .environment
             .iter()
             .map(|c| format!("{} {}: {} → {}", c.document, c.path, leaf(c.a.as_ref()), leaf(c.b.as_ref())));
-        section(f, "environment", "machines and servers describe themselves alike", environment.collect())?;
+        section(
+            f,
+            "environment",
+            "machines and servers describe themselves alike",
+            &environment.collect::<Vec<_>>(),
+        )?;
         let verdicts = self
             .verdicts
             .iter()
             .map(|c| format!("{} [{}] {}: {} → {}", c.table, c.row, c.column, word(&c.a), word(&c.b)));
-        section(f, "verdicts", "every verdict and gate is the same", verdicts.collect())?;
+        section(f, "verdicts", "every verdict and gate is the same", &verdicts.collect::<Vec<_>>())?;
         self.results(f)?;
         let numbers = self.numbers.iter().map(|n| {
             let change = n.change.map(|c| format!(" ({})", percent(c))).unwrap_or_default();
@@ -41,7 +46,7 @@ impl fmt::Display for Comparison {
             format!("{}  {} {place}: {} → {}{change}", n.place, n.source, n.a, n.b)
         });
         let same = format!("all {} numbers that both reports show are the same", self.numbers_compared);
-        section(f, "numbers of the report", &same, numbers.collect())
+        section(f, "numbers of the report", &same, &numbers.collect::<Vec<_>>())
     }
 }
 
@@ -75,12 +80,12 @@ impl Comparison {
             f,
             &format!("results ({} of {} beyond threshold and noise)", beyond.len(), self.results.len()),
             &same,
-            lines.collect(),
+            &lines.collect::<Vec<_>>(),
         )
     }
 }
 
-fn section(f: &mut fmt::Formatter<'_>, title: &str, empty: &str, lines: Vec<String>) -> fmt::Result {
+fn section(f: &mut fmt::Formatter<'_>, title: &str, empty: &str, lines: &[String]) -> fmt::Result {
     if lines.is_empty() {
         return writeln!(f, "= {empty}");
     }

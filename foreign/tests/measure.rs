@@ -1,6 +1,8 @@
 //! Precision and recall on reports whose cases were found by hand. The reports are not ours to publish: the test
 //! runs where `BENCHTRAIL_FOREIGN_REPORTS` names a folder with them (`000_*.txt`, `004_*.txt`), and says so else.
 
+#![expect(clippy::print_stderr, reason = "says that it was skipped, and what it measured")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

@@ -82,13 +82,7 @@ fn write(store: &Store, folder: &Path, long: &Long) -> PathBuf {
         let class = if input.kind == "load" { LockClass::Measurement } else { LockClass::Pure };
         let mut cells = Vec::new();
         for cell in &input.cells {
-            cells.push(record(
-                store,
-                &input.stage,
-                cell.coordinates.clone(),
-                read.clone(),
-                cell.outputs.clone(),
-            ));
+            cells.push(record(store, &input.stage, cell.coordinates.clone(), read.clone(), &cell.outputs));
         }
         stages.push(LockStage { name: input.stage.clone(), class, cells });
         read.push(as_read(input));
@@ -108,7 +102,7 @@ fn write(store: &Store, folder: &Path, long: &Long) -> PathBuf {
         };
         fs::write(report.with_extension(extension), bytes).expect("a file");
     }
-    let cell = record(store, "report", Coordinates::default(), read, outputs);
+    let cell = record(store, "report", Coordinates::default(), read, &outputs);
     stages.push(LockStage { name: "report".to_owned(), class: LockClass::Study, cells: vec![cell] });
     let mut lock = Lock { experiment: "long".to_owned(), profile: None, seed: 164, stages };
     lock.sort();
@@ -133,7 +127,7 @@ fn record(
     stage: &str,
     coordinates: Coordinates,
     inputs: Vec<RecipeInput>,
-    outputs: BTreeMap<String, Artifact>,
+    outputs: &BTreeMap<String, Artifact>,
 ) -> LockCell {
     let recipe = Recipe {
         format: Recipe::current_format(),
@@ -174,7 +168,7 @@ fn record(
         status: CellStatus::Ok,
         key: Some(ActionKey(Digest::of(stage.as_bytes()))),
         record: Some(digest),
-        outputs: Some(Digest::of(outputs_text(&outputs).as_bytes())),
+        outputs: Some(Digest::of(outputs_text(outputs).as_bytes())),
         reason: None,
     }
 }

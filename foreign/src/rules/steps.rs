@@ -408,14 +408,10 @@ fn bounds(
             for row in rows.into_iter().filter(|&row| classes.is_empty() || member(row)) {
                 let Some(drop) = ladder.drop(row, step) else { continue };
                 about |= drop.1 > bound.value / 4.0 && drop.0 < bound.value * 4.0;
-                if upper && drop.0 > bound.value + bound.half || !upper && drop.1 < bound.value - bound.half {
-                    contrary.push(step_evidence(ladder, row, step));
-                }
                 // "Under 0.02" is broken by 0.024 even though it rounds to 0.02.
-                else if upper
-                    && op.as_str().starts_with(['u', 'b', 'l'])
-                    && drop.0 > bound.value + 0.1 * bound.half
-                {
+                let strict = op.as_str().starts_with(['u', 'b', 'l']);
+                let above = bound.value + if strict { 0.1 * bound.half } else { bound.half };
+                if upper && drop.0 > above || !upper && drop.1 < bound.value - bound.half {
                     contrary.push(step_evidence(ladder, row, step));
                 }
             }

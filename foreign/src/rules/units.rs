@@ -22,9 +22,12 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\b(?P<n>[A-Z][A-Za-z0-9\-]*) (?:\(|at |reaches |has |: |= )[~≈]?(?P<v>[0-9][0-9.,]* ?[A-Za-z]+(?:/[a-z]+)?)").expect("a regex")
 });
 
+/// A paragraph, and the first and last byte of a claim in it.
+type Place = (usize, usize, usize);
+
 /// `the 0.75 A/B ratio` where the values of A and B stand in the report: is it A/B, or B/A?
 fn ratios(scope: &Scope<'_>, found: &mut Vec<Finding>) {
-    let mut claims: BTreeMap<(String, String, String), Vec<(usize, usize, usize)>> = BTreeMap::new();
+    let mut claims: BTreeMap<(String, String, String), Vec<Place>> = BTreeMap::new();
     for (index, prose) in scope.report.prose.iter().enumerate() {
         for captures in RATIO.captures_iter(&prose.text) {
             let group = |first: &str, second: &str| {

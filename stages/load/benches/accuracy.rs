@@ -116,7 +116,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     if what == "memory" {
         let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
-        let result = send(&server, closed(clients.parse()?), requests.parse()?, 64)?;
+        let result = send(&server, &closed(clients.parse()?), requests.parse()?, 64)?;
         let peak = peak_memory_mib().unwrap_or(f64::NAN);
         writeln!(
             out,
@@ -166,7 +166,7 @@ fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     for (tokens, requests) in [(1, 40_000), (64, 6_000)] {
         let requests = if quick { requests / 10 } else { requests };
         let server = start(&["--log", "0"])?;
-        let result = send(&server, closed(64), requests, tokens)?;
+        let result = send(&server, &closed(64), requests, tokens)?;
         let seen = load::summarize(&result.requests, &result.chunks, &Default::default());
         let rate = seen.request_throughput.unwrap_or_default();
         writeln!(
@@ -187,7 +187,7 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             [(Arrival::Constant(Rate { rate }), "constant"), (Arrival::Poisson(Rate { rate }), "poisson")]
         {
             let server = start(&["--ttft-ms", "5", "--tokens", "1", "--log", "0"])?;
-            let result = send(&server, arrival, if quick { 400 } else { 3000 }, 1)?;
+            let result = send(&server, &arrival, if quick { 400 } else { 3000 }, 1)?;
             let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured);
             let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
             let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
@@ -289,7 +289,7 @@ fn start(arguments: &[&str]) -> Result<ReferenceProcess, Failure> {
 
 fn send(
     server: &ReferenceProcess,
-    arrival: Arrival,
+    arrival: &Arrival,
     requests: usize,
     tokens: u32,
 ) -> Result<LoadResult, Failure> {

@@ -137,9 +137,12 @@ fn an_edited_lock_is_found() {
     assert!(said(&audit, "no lock of this project has the report"), "{audit}");
 }
 
+/// What is edited, and how.
+type Edit = (&'static str, fn(&str) -> String);
+
 #[test]
 fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
-    let edits: [(&str, fn(&str) -> String); 4] = [
+    let edits: [Edit; 4] = [
         ("its key of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 0)),
         ("its outputs of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 2 * 68)),
         ("its seed is 165", |text| text.replacen("seed 164", "seed 165", 1)),

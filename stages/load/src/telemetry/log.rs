@@ -306,7 +306,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let mut log = File::create(&path).unwrap();
-        write!(log, "before\n").unwrap();
+        writeln!(log, "before").unwrap();
         let pattern = EventPattern {
             line: r"^(?<word>.+) done".to_owned(),
             fields: vec![r"n=(?<n>[\d,.]+)".to_owned(), r"never=(?<m>\d+)".to_owned()],
@@ -328,7 +328,7 @@ mod tests {
             text: Some(text.into()),
         };
         assert_eq!(rows, [row(1, "word", None, "one"), row(1, "n", Some(1234.5), "1,234.5")]);
-        write!(log, "et done\n").unwrap();
+        writeln!(log, "et done").unwrap();
         let rows = events.read(10).unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].line == 3 && !rows[0].text.as_deref().unwrap().contains("secret"), "{rows:?}");
