@@ -105,7 +105,11 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
                 checks: {kind: verify, needs: [files], gates: [{gate: census}]}\n  \
                 results: {kind: analyze, needs: [files, checks], tables: {cells: {operator: cell-summary}}}\n";
     fs::write(project.path().join("plain.yaml"), text).expect("written");
-    let outcome = project.run(["run", "plain.yaml"]);
+    // The file is read in a dry run, too, which stops before anything is executed.
+    let early = project.run(["run", "plain.yaml"]);
+    assert_eq!(early.code, Some(2));
+    assert!(early.stderr.contains("the imported file holds aggregates alone"), "{}", early.stderr);
+    let outcome = project.run(["run", "plain.yaml", "--no-dry-run"]);
     assert_eq!(outcome.code, Some(1));
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("0 with measured rows"), "{said}");

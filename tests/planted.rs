@@ -90,14 +90,14 @@ fn the_one_host_that_drifts_is_found() {
 #[test]
 fn the_exclusion_ledger_is_the_planted_faults() {
     // The engines did not read the same tokens: neither side of those pairs enters.
-    let confounded = "select gate, engine, model, workload, count(*) as cells from exclusions
+    let confounded = "select gate, engine, model, workload, count(*) as cells from \"checks.exclusions\"
                       where gate <> 'row-status' group by gate, engine, model, workload order by engine";
     assert_eq!(
         ask(confounded),
         ["comparability alpha c-7b long-prefill 8", "comparability beta c-7b long-prefill 8"]
     );
     assert_eq!(
-        ask("select gate, cell from exclusions where gate = 'row-status'"),
+        ask("select gate, cell from \"checks.exclusions\" where gate = 'row-status'"),
         ["row-status engine=beta,model=b-8b,workload=short-decode,clients=4,phase=scaling,rep=1"]
     );
     assert_eq!(
@@ -131,7 +131,7 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
     assert_eq!(ask("select distinct agrees from truths"), ["1"]);
     assert_eq!(
         ask(
-            "select gate, model, workload, count(*) as cells from exclusions group by gate, model, workload order by gate"
+            "select gate, model, workload, count(*) as cells from \"checks.exclusions\" group by gate, model, workload order by gate"
         ),
         ["comparability c-7b long-prefill 40", "row-status b-8b short-decode 1"]
     );

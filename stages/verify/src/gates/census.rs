@@ -97,15 +97,23 @@ const SOMETIMES: [&str; 8] = [
     "slots",
 ];
 
+fn is_imported(cell: &Cell<'_>) -> bool {
+    let facts = cell.rows.as_ref().and_then(|rows| rows.cell.as_ref());
+    let source = facts.and_then(|facts| facts.text("source").ok()?.first().copied().flatten());
+    source == Some("imported")
+}
+
 /// Returns what files of ok cells are missing or unexpected: those that some cells have and others
 /// have not, and files whose rows are not as many as were recorded.
 pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
     let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
-    let names: BTreeSet<&str> = ok.iter().flat_map(|c| c.input.outputs.keys()).map(String::as_str).collect();
+    // What an imported cell has is what its tool wrote.
+    let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
+    let names: BTreeSet<&str> = own.iter().flat_map(|c| c.input.outputs.keys()).map(String::as_str).collect();
     let mut found = Vec::new();
     for name in names.into_iter().filter(|n| !SOMETIMES.contains(n)) {
         let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =
-            ok.iter().partition(|c| c.input.outputs.contains_key(name));
+            own.iter().partition(|c| c.input.outputs.contains_key(name));
         // A file of a known name is missing where it is not; another is the odd one where it is.
         let known = ALWAYS.contains(&name) || with.len() >= without.len();
         let (odd, what) = if known { (without, "missing") } else { (with, "unexpected") };
