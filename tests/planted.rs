@@ -111,7 +111,7 @@ fn the_exclusion_ledger_is_the_planted_faults() {
     );
     assert_eq!(
         ask("select distinct verdict, \"at\" like '%model=c-7b,workload=long-prefill%' as planted
-             from comparability where verdict not in ('comparable', 'unknown')"),
+             from \"checks.comparability\" where verdict not in ('comparable', 'unknown')"),
         ["tokenizer-confounded 1"]
     );
 }
