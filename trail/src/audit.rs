@@ -134,6 +134,15 @@ fn judge_all(
 }
 
 fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+    if let Some(file) = &provenance.file {
+        // What was parsed may forgive what was not written so: upper case in a digest, a space.
+        match fs::read(file) {
+            Ok(bytes) if bytes == provenance.lock.to_text().as_bytes() => {}
+            Ok(_) => audit
+                .complain(format!("{}: the text is not as it was written: it was edited", file.display())),
+            Err(e) => audit.complain(format!("{}: {e}", file.display())),
+        }
+    }
     for doubt in &provenance.doubts {
         audit.complain(doubt);
     }
