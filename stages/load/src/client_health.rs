@@ -6,8 +6,13 @@
 //! `stamp_error_bound` is what at least 99 % of stamps of arrivals are late by at most, ms:
 //!
 //! ```text
-//! p99(wake lag) + min(p99(read wait), max(largest wake lag, probe interval)) + p99(write time)
+//! w + min(w, probe interval) + min(p99(read wait), max(largest wake lag, probe interval)) + p99(write time)
 //! ```
+//!
+//! where `w` is the upper end of the one-sided 99 % confidence interval of the 99th percentile of the wake lag
+//! (by order statistics: the value of rank `0.99 n + 2.326 √(0.99 · 0.01 n)`, normal approximation). It stands there
+//! twice because a tick falls anywhere in a stall and sees what is left of it, while tokens that keep step with
+//! the stalls may see the whole; since there is a tick in every interval, a stall is at most an interval longer than seen.
 //!
 //! Bytes that come while the thread sleeps are stamped late by the waking, which the probe
 //! samples evenly in time, and by the sockets served before them, which each read notes. A
@@ -120,7 +125,12 @@ impl ClientHealth {
             chunks_per_read: (tally.chunk_reads > 0).then(|| tally.chunks as f64 / tally.chunk_reads as f64),
             chunk_rate: window.map(|seconds| tally.chunks as f64 / seconds),
             peak_in_flight: tally.peak_in_flight,
-            stamp_error_bound_ms: bound(wake_lag_ms, read_wait_ms, write_time_ms),
+            stamp_error_bound_ms: bound(
+                upper_p99_ms(&health.wake_lag),
+                wake_lag_ms,
+                read_wait_ms,
+                write_time_ms,
+            ),
             verdict: verdict(wake_lag_ms, busy),
         }
     }
@@ -180,11 +190,25 @@ impl ClientHealth {
     }
 }
 
-fn bound(wake: Option<[f64; 3]>, read: Option<[f64; 3]>, write: Option<[f64; 3]>) -> Option<f64> {
-    let [_, wake_p99, wake_max] = wake?;
+/// Returns the upper end of the one-sided 99 % confidence interval of the 99th percentile, ms.
+fn upper_p99_ms(sample: &Histogram) -> Option<f64> {
+    const Z: f64 = 2.326;
+    let n = sample.n() as f64;
+    let share = 0.99 + Z * (0.99 * 0.01 / n.max(1.0)).sqrt();
+    sample.quantile(share.min(1.0)).map(|ns| ns as f64 / 1e6)
+}
+
+fn bound(
+    wake_upper: Option<f64>,
+    wake: Option<[f64; 3]>,
+    read: Option<[f64; 3]>,
+    write: Option<[f64; 3]>,
+) -> Option<f64> {
+    let ([.., wake_max], wake_upper) = (wake?, wake_upper?);
+    let probe = PROBE.as_secs_f64() * 1e3;
     let p99 = |sample: Option<[f64; 3]>| sample.map_or(0.0, |s| s[1]);
-    let queue = p99(read).min(wake_max.max(PROBE.as_secs_f64() * 1e3));
-    Some(wake_p99 + queue + p99(write))
+    let queue = p99(read).min(wake_max.max(probe));
+    Some(wake_upper + wake_upper.min(probe) + queue + p99(write))
 }
 
 fn verdict(wake: Option<[f64; 3]>, busy: Option<f64>) -> Option<ClientVerdict> {
@@ -210,10 +234,25 @@ mod tests {
     #[test]
     fn the_bound_is_the_sum_of_its_parts_and_a_busy_thread_cannot_stretch_it() {
         let (wake, write) = (Some([0.1, 2.0, 8.0]), Some([0.01, 0.5, 0.6]));
-        assert_eq!(bound(wake, Some([0.1, 3.0, 4.0]), write), Some(5.5));
+        assert_eq!(bound(Some(2.0), wake, Some([0.1, 3.0, 4.0]), write), Some(7.5));
         // Awake for a second without a pause, but the probe was never served later than 8 ms.
-        assert_eq!(bound(wake, Some([500.0, 990.0, 1000.0]), write), Some(10.5));
-        assert_eq!(bound(None, None, None), None);
-        assert_eq!(bound(wake, None, None), Some(2.0));
+        assert_eq!(bound(Some(2.0), wake, Some([500.0, 990.0, 1000.0]), write), Some(12.5));
+        // A stall of 80 ms is at most a probe interval longer than it was seen.
+        assert_eq!(bound(Some(80.0), Some([40.0, 79.0, 80.0]), None, None), Some(85.0));
+        assert_eq!(bound(None, None, None, None), None);
+    }
+
+    #[test]
+    fn few_ticks_leave_the_percentile_uncertain_and_many_do_not() {
+        let sample = |n: u64| {
+            let mut lags = Histogram::default();
+            (1..=n).for_each(|i| lags.add(i * 100));
+            upper_p99_ms(&lags)
+        };
+        // Of 100 the largest; of 10,000 the one of rank 9,924, in buckets 1.6 % wide.
+        assert_eq!(sample(100), Some(0.01));
+        let many = sample(10_000).unwrap();
+        assert!((0.9924..0.9924 * 1.016).contains(&many), "{many}");
+        assert_eq!(sample(0), None);
     }
 }
