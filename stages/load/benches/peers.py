@@ -74,13 +74,12 @@ class Server:
         self.process.wait()
 
 
-def run(command, seconds, cwd, env=None):
+def run(command, seconds, cwd):
     """Runs a client; returns its output, and CPU seconds and memory of it and its children."""
     with tempfile.TemporaryFile("w+") as out:
         begun = time.monotonic()
         process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, cwd=cwd, start_new_session=True,
-            env={**os.environ, "HF_HUB_OFFLINE": "0", **(env or {})},
         )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         timed_out = False
@@ -250,7 +249,8 @@ def guidellm(c, n, url, seconds, room):
         "--backend", f"kind=openai_http,target={url},model=reference,request_format=/v1/completions,validate_backend=false",
         "--profile", f"kind=concurrent,streams={c}", "--constraint", f"kind=max_requests,count={n}",
         "--tokenizer", f"kind=hf_auto,model={room.tokenizer()}",
-        "--data", f"kind=synthetic_text,prompt_tokens=20,output_tokens={room.tokens}",
+        # Its synthetic text comes out empty with a tokenizer of made-up words.
+        "--data", f"kind=json_file,path={room.prompts(n)}",
         "--output", f"kind=json,path={out}",
     ]
     _, cost = run(command, seconds, room.folder)
@@ -329,6 +329,15 @@ class Room:
             self.packages[package] = version
         if not self.packages[package]:
             raise Skip(f"not installed in {self.venv.name}")
+
+    def prompts(self, n):
+        """A file of n prompts of twenty words, no two alike."""
+        file = self.folder / "prompts.jsonl"
+        with file.open("w") as out:
+            for i in range(n):
+                prompt = " ".join(f"w{(i * 37 + j * 11) % 3999 + 1}" for j in range(20))
+                out.write(json.dumps({"prompt": prompt, "output_tokens_count": self.tokens}) + "\n")
+        return file
 
     def tokenizer(self):
         made = self.folder / "tokenizer"

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use artifacts::Digest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
 pub use faults::{Fault, Faults};
@@ -27,6 +27,9 @@ pub use process::{PROCESS_COMMAND, serve_process};
 use crate::measure::instant_and_monotonic;
 
 use answers::Dialect;
+
+/// Connections that may wait to be accepted: a full queue makes a client's kernel try again after a second.
+const BACKLOG: u32 = 4096;
 
 /// What the server does with a request.
 #[derive(Clone, Debug)]
@@ -153,8 +156,14 @@ impl ReferenceServer {
     /// # Errors
     /// If the port or a thread is not to be had.
     pub fn start_on(behaviour: Behaviour, port: u16) -> io::Result<Self> {
-        let listener = std::net::TcpListener::bind(("127.0.0.1", port))?;
-        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _runtime = runtime.enter();
+            let socket = TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.bind((std::net::Ipv4Addr::LOCALHOST, port).into())?;
+            socket.listen(BACKLOG)?
+        };
         let address = listener.local_addr()?;
         let (started, started_ns) = instant_and_monotonic();
         let slots = behaviour.slots.map(|n| Semaphore::new(n as usize));
@@ -168,7 +177,6 @@ impl ReferenceServer {
             stop: Notify::new(),
             events: Mutex::default(),
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let served = state.clone();
         let thread = std::thread::Builder::new().name("reference".to_owned()).spawn(move || {
             // A failing listener ends the server; its clients see refused connections.
@@ -251,8 +259,7 @@ pub fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
     Ok(truths)
 }
 
-async fn serve(listener: std::net::TcpListener, state: Arc<State>) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
+async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
@@ -316,9 +323,13 @@ impl Request {
     }
 
     fn streamed(&self) -> bool {
+        self.says("stream") || self.path() == "/generate_stream"
+    }
+
+    /// Whether a key of the body is `true`, without parsing all of it.
+    fn says(&self, key: &str) -> bool {
         let body = String::from_utf8_lossy(self.body());
-        ["\"stream\":true", "\"stream\": true"].iter().any(|yes| body.contains(yes))
-            || self.path() == "/generate_stream"
+        [":true", ": true"].iter().any(|yes| body.contains(&format!("\"{key}\"{yes}")))
     }
 }
 
@@ -507,7 +518,7 @@ async fn answer(
     if !head.is_empty() {
         writer.raw(&head).await?;
     }
-    for event in dialect.last_events(tokens, fault) {
+    for event in dialect.last_events(tokens, request.says("include_usage"), fault) {
         writer.event(event.as_bytes()).await?;
     }
     if fault == Fault::CloseInsteadOfEnd {

@@ -64,14 +64,18 @@ impl Dialect {
         let value = match self {
             Self::Completions if fault != Fault::Decorated => {
                 let extra = if fault == Fault::EmptyChunks {
-                    "data: {\"choices\":[{\"index\":0,\"text\":\"\"}]}\n\n"
+                    "data: {\"object\":\"text_completion\",\"choices\":[{\"index\":0,\"text\":\"\"}]}\n\n"
                 } else {
                     ""
                 };
-                return format!("{extra}data: {{\"choices\":[{{\"index\":0,\"text\":\"{text}\"}}]}}\n\n");
+                let head = "{\"object\":\"text_completion\",\"choices\":[{\"index\":0,\"text\":\"";
+                return format!("{extra}data: {head}{text}\"}}]}}\n\n");
             }
-            Self::Completions => json!({"choices": [{"index": 0, "text": text}]}),
-            Self::Chat => json!({"choices": [{"index": 0, "delta": {"content": text}}]}),
+            Self::Completions => {
+                json!({"object": "text_completion", "choices": [{"index": 0, "text": text}]})
+            }
+            Self::Chat => json!({"object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": text}}]}),
             Self::LlamaCpp => json!({"content": text, "stop": false}),
             Self::Tgi => json!({"index": from, "token": {"id": from, "text": text, "special": false},
                 "generated_text": null, "details": null}),
@@ -83,7 +87,8 @@ impl Dialect {
         if self.lines() { format!("{value}\n") } else { event(&value, fault) }
     }
 
-    pub(super) fn last_events(self, tokens: u32, fault: Fault) -> Vec<String> {
+    /// The events after the last token; the OpenAI APIs tell the usage only if they are asked to.
+    pub(super) fn last_events(self, tokens: u32, usage_asked: bool, fault: Fault) -> Vec<String> {
         if fault == Fault::NoEnd {
             return Vec::new();
         }
@@ -96,7 +101,7 @@ impl Dialect {
                     json!({"choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
                 };
                 let mut values = vec![finish];
-                if fault != Fault::NoUsage {
+                if usage_asked && fault != Fault::NoUsage {
                     values.push(json!({"choices": [], "usage": usage}));
                 }
                 values
