@@ -211,6 +211,12 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
         let reason = line.reason.as_deref().unwrap_or("no reason given").lines().next().unwrap_or_default();
         say(&format!("{} {cell}: {reason}", line.status.word()));
     }
+    if !arguments.keep_going && !summary.done && skipped.len() > 1 {
+        say(&format!(
+            "{} cells were skipped; `--keep-going` goes on with those that can do without the failed",
+            skipped.len()
+        ));
+    }
     if trouble.len() > TROUBLE_SHOWN || skipped.len() > 1 {
         say("`benchtrail status` has the reason of every cell that is not ok");
     }
