@@ -56,11 +56,13 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     page
 }
 
-/// Writes the table of contents: sections and their parts. A short report needs none.
+/// Writes the table of contents: sections and their parts. A short report needs none, and one
+/// whose text has its own has it already.
 fn contents(page: &mut String, headings: &[Heading]) {
     let listed: Vec<&Heading> =
         headings.iter().filter(|h| matches!(h.level, HeadingLevel::H2 | HeadingLevel::H3)).collect();
-    if listed.iter().filter(|h| h.level == HeadingLevel::H2).count() < 3 {
+    let own = listed.iter().any(|h| h.text.eq_ignore_ascii_case("contents"));
+    if own || listed.iter().filter(|h| h.level == HeadingLevel::H2).count() < 3 {
         return;
     }
     page.push_str("<nav id=\"contents\" aria-label=\"Contents\">\n<ul>\n");

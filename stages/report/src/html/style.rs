@@ -66,9 +66,10 @@ blockquote{border-left:3px solid var(--line);padding-left:1em;color:var(--muted)
 table{overflow-wrap:normal;border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;padding-bottom:.5em;color:var(--text)}
 th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
-thead th{border-bottom:2px solid var(--line)}
+thead th{border-bottom:2px solid var(--line);vertical-align:bottom}
 tbody th{font-weight:inherit}
-.right{text-align:right;white-space:nowrap}
+.right{text-align:right}
+td.right{white-space:nowrap}
 .center{text-align:center}
 figure{margin:1.5em 0}
 figure.plot{overflow-x:auto}
