@@ -307,6 +307,7 @@ fn send(
     let spec = LoadSpec::new(settings, origin())?;
     let target = Target {
         base_url: server.url().to_owned(),
+        ca_file: None,
         model: "reference".to_owned(),
         api: Api::OpenaiCompletions,
         path: None,

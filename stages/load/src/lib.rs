@@ -21,6 +21,7 @@ mod kind;
 mod measure;
 mod models;
 mod ordered;
+mod peer;
 mod plan;
 mod prompts;
 mod random;

@@ -53,9 +53,11 @@ mod clients;
 mod clock;
 mod exchange;
 mod health;
+mod stream;
 mod turns;
 
 pub(crate) use clients::{Ended, Measured, Plan, Planned, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
 pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};
+pub(crate) use stream::Stream;

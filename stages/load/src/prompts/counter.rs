@@ -1,14 +1,12 @@
 //! What counts tokens: a `tokenizer.json`, or the server under load.
 
-use std::net::SocketAddr;
-
 use artifacts::Digest;
 use serde_json::{Value, json};
 
 use super::set::{LengthSource, PromptError};
 use crate::api_key::ApiKey;
 use crate::get::post_json;
-use crate::wire::Address;
+use crate::peer::Peer;
 
 /// Counts the tokens of a text, special tokens and chat template left out.
 pub(crate) trait Counter {
@@ -64,8 +62,7 @@ impl Counter for FileCounter {
 
 /// The tokenize endpoint of a server.
 pub(crate) struct ServerCounter {
-    address: Address,
-    addresses: Vec<SocketAddr>,
+    peer: Peer,
     model: String,
     api_key: Option<ApiKey>,
     fingerprint: String,
@@ -81,26 +78,20 @@ impl ServerCounter {
     /// # Errors
     /// If the server does not tokenize, or not as `expected`.
     pub(crate) fn open(
-        address: Address,
-        addresses: Vec<SocketAddr>,
+        peer: Peer,
         model: &str,
         api_key: Option<&ApiKey>,
         expected: Option<&str>,
     ) -> Result<Self, PromptError> {
-        let mut counter = Self {
-            address,
-            addresses,
-            model: model.to_owned(),
-            api_key: api_key.cloned(),
-            fingerprint: String::new(),
-        };
+        let mut counter =
+            Self { peer, model: model.to_owned(), api_key: api_key.cloned(), fingerprint: String::new() };
         let tokens = counter.tokens(PROBE)?;
         let text = serde_json::to_vec(&tokens).expect("numbers always serialize");
         counter.fingerprint = Digest::of(&text).to_string();
         match expected {
             Some(expected) if expected != counter.fingerprint => Err(PromptError(format!(
                 "the server at {} tokenizes otherwise than the workload declares: fingerprint {}, expected {expected}",
-                counter.address, counter.fingerprint
+                counter.peer.address, counter.fingerprint
             ))),
             _ => Ok(counter),
         }
@@ -117,12 +108,11 @@ impl ServerCounter {
             PromptError(format!(
                 "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
                  or lengths in words",
-                self.address
+                self.peer.address
             ))
         };
-        let (status, answer) =
-            post_json(&self.address, &self.addresses, "/tokenize", &body, self.api_key.as_ref())
-                .map_err(|e| wrong(e.to_string()))?;
+        let (status, answer) = post_json(&self.peer, "/tokenize", &body, self.api_key.as_ref())
+            .map_err(|e| wrong(e.to_string()))?;
         if status != 200 {
             let text: String = String::from_utf8_lossy(&answer).trim().chars().take(200).collect();
             return Err(wrong(format!("HTTP {status} {text}")));
