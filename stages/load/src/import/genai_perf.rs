@@ -60,7 +60,8 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
             facts.arrival = Some("closed-loop".to_owned());
             facts.clients = Some(mode.need("value")?.count()?);
         }
-        _ => facts.rate = Some(mode.need("value")?.number()?),
+        // Sessions are written as a rate of 0.
+        _ => facts.rate = Some(mode.need("value")?.number()?).filter(|rate| *rate > 0.0),
     }
     facts.tool_version = file.get("version").map(|v| v.text().map(str::to_owned)).transpose()?;
     facts.model = requests.iter().find_map(|r| payload(r)?["model"].as_str().map(str::to_owned));
@@ -214,12 +215,20 @@ impl Told {
     /// Reads responses as pieces of one body: the tool keeps what each read of the socket gave, so
     /// an event may lie in two responses, and several in one.
     fn responses(&mut self, texts: &[&str], moments: &[i64]) {
-        let body = texts.concat();
-        self.events = body.trim_start().starts_with("data:") || body.contains("\ndata:");
-        let mut ends = Vec::new();
+        let (mut body, mut ends) = (String::new(), Vec::new());
         for text in texts {
-            ends.push(ends.last().unwrap_or(&0) + text.len());
+            // An event begins its line; where the one before lacks its end, it was cut away.
+            if text.starts_with("data:") && !body.is_empty() && !body.ends_with('\n') {
+                body.push_str("\n\n");
+                ends.pop();
+                ends.push(body.len());
+            }
+            body.push_str(text);
+            ends.push(body.len());
         }
+        self.events = body.lines().any(|line| line.starts_with("data:"));
+        let failure = |line: &&str| line.starts_with("event:") && line.to_lowercase().contains("error");
+        self.error = body.lines().find(failure).map(str::to_owned);
         let division = if self.events { Division::Events } else { Division::Whole };
         let (events, _) = divide(body.as_bytes(), division);
         for event in events {

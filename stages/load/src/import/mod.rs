@@ -23,6 +23,8 @@ mod statistics;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_genai_perf;
 mod vllm;
 
 pub use settings::{ColumnSource, Import, Tool, Unit};
