@@ -22,7 +22,7 @@ use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::workload::{Tokenizer, Workload};
+use crate::workload::{ChatTemplate, Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -253,16 +253,21 @@ impl LoadSpec {
     /// # Errors
     /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
     pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
-        let tokenizer = match &settings.workload {
-            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
-            Some(WorkloadChoice::Name(_)) | None => None,
-        };
-        let Some(Tokenizer::Server(declared)) = tokenizer else {
-            return Self::counted(settings, origin, None);
+        let (declared, workload) = match &settings.workload {
+            Some(WorkloadChoice::Inline(workload)) => match &workload.tokenizer {
+                Some(Tokenizer::Server(declared)) => (declared, workload),
+                _ => return Self::counted(settings, origin, None),
+            },
+            Some(WorkloadChoice::Name(_)) | None => return Self::counted(settings, origin, None),
         };
         let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
-        let server = ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
+        let mut server = ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
+        let counted = declared.server.template == ChatTemplate::Counted;
+        // A turn of a session is sent with those before it, whose answers nobody knows yet.
+        if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {
+            server = server.with_template(workload.system.clone())?;
+        }
         Self::counted(settings, origin, Some(&server))
     }
 
