@@ -337,9 +337,13 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("arrivals"))]
 pub(crate) struct LoadArgs {
-    /// The server's URL, such as http://127.0.0.1:8080.
+    /// The server's URL, such as http://127.0.0.1:8080 or https://engine.example.
     #[arg(long)]
     pub(crate) url: String,
+    /// For https://: a PEM file with the only certificates to trust [default: those the operating
+    /// system trusts].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
     /// The model's name in requests [default: the first one under /v1/models].
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,

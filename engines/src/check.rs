@@ -119,8 +119,11 @@ impl Engine {
             }
             Program::Python(_) | Program::Installed(_) => {}
             Program::Running(url) => {
-                if !url.starts_with("http://") {
-                    add("program", "a running server needs an `http://` URL");
+                if !url.starts_with("http://") && !url.starts_with("https://") {
+                    add("program", "a running server needs an `http://` or `https://` URL");
+                }
+                if self.launch.ca_file.is_some() && !url.starts_with("https://") {
+                    add("ca-file", "certificates prove nothing without an `https://` URL");
                 }
                 if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
                     add(
@@ -130,6 +133,9 @@ impl Engine {
                 }
                 return problems;
             }
+        }
+        if self.launch.ca_file.is_some() {
+            add("ca-file", "a server that we start speaks plain HTTP on this machine");
         }
         if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
             add("arguments", "the arguments nowhere hold `{port}`, so the server could not be found");

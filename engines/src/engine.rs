@@ -131,6 +131,10 @@ pub struct Launch {
     /// prints must contain the definition's `version`, or nothing is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub version_arguments: Vec<String>,
+    /// For a running server at an `https://` URL: a PEM file, relative to the working directory,
+    /// with the only certificates to trust; by default those that the operating system trusts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<String>,
 }
 
 /// What is executed.
@@ -144,8 +148,8 @@ pub enum Program {
     Python(String),
     /// A program on the search path, installed by you.
     Installed(String),
-    /// Nothing: the server already runs at this URL (`http://127.0.0.1:8000`) and is left
-    /// running.
+    /// Nothing: the server already runs at this URL (`http://127.0.0.1:8000`, or `https://…`)
+    /// and is left running.
     Running(String),
 }
 

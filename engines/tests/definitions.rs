@@ -154,9 +154,21 @@ fn contradictions_in_a_definition_are_all_found() {
 fn a_running_server_takes_no_settings() {
     let json = json!({
         "title": "x", "version": "1",
-        "launch": {"program": {"running": "https://somewhere"}, "arguments": ["-x"]},
+        "launch": {"program": {"running": "ftp://somewhere"}, "arguments": ["-x"]},
     });
     assert_eq!(Engine::from_json(&json).unwrap_err().len(), 2);
+}
+
+#[test]
+fn certificates_are_for_running_servers_of_tls_alone() {
+    let told = |program: Json| {
+        let launch = json!({"program": program, "arguments": [], "ca-file": "ca.pem"});
+        let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
+        read.err().into_iter().flatten().map(|p| p.message).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(told(json!({"running": "https://somewhere"})), "");
+    assert!(told(json!({"running": "http://somewhere"})).contains("without an `https://` URL"));
+    assert!(told(json!({"installed": "x"})).contains("plain HTTP"));
 }
 
 #[test]

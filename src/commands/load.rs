@@ -230,29 +230,29 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
     let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
     let needs_name =
         matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
-    let model = match (list_models(&base_url, api_key.as_ref()), &arguments.model) {
-        (Err(ModelsError::Url(message)), _) => {
-            let stop = Stop::usage(message);
-            return Err(if base_url.starts_with("https://") {
-                stop.hint("point --url at the server's plain port, or at a local proxy that ends TLS")
-            } else {
-                stop.hint("write it as http://HOST:PORT")
-            });
-        }
-        (Err(ModelsError::Unreachable(error)), _) => {
-            return Err(Stop::failed(format!("{base_url} takes no connection: {error}"))
-                .hint("start the server, or correct host and port in --url"));
-        }
-        (_, Some(model)) => model.clone(),
-        (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
-        (Err(_), None) if !needs_name => String::new(),
-        (Err(error), None) => {
-            return Err(Stop::failed(format!("{base_url} does not tell its models: {error}"))
-                .hint("name the model with --model"));
-        }
-    };
+    let model =
+        match (list_models(&base_url, arguments.ca_file.as_deref(), api_key.as_ref()), &arguments.model) {
+            (Err(ModelsError::Url(message)), _) => {
+                return Err(Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT"));
+            }
+            (Err(ModelsError::Tls(error)), _) => {
+                return Err(Stop::failed(format!("{base_url}: TLS: {}", error.reason)).hint(error.remedy));
+            }
+            (Err(ModelsError::Unreachable(error)), _) => {
+                return Err(Stop::failed(format!("{base_url} takes no connection: {error}"))
+                    .hint("start the server, or correct host and port in --url"));
+            }
+            (_, Some(model)) => model.clone(),
+            (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
+            (Err(_), None) if !needs_name => String::new(),
+            (Err(error), None) => {
+                return Err(Stop::failed(format!("{base_url} does not tell its models: {error}"))
+                    .hint("name the model with --model"));
+            }
+        };
     Ok(Target {
         base_url,
+        ca_file: arguments.ca_file.clone(),
         model,
         api,
         path: None,

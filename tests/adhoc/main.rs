@@ -1,5 +1,7 @@
 //! `benchtrail load`: one run against a URL, as its user drives it.
 
+mod tls;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -223,7 +225,7 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
 #[test]
 fn wrong_arguments_are_told_with_what_would_be_right() {
     let cases: [(&str, &[&str], &str); 7] = [
-        ("https://127.0.0.1:1", &[], "https is not supported"),
+        ("http://127.0.0.1:1", &["--ca-file", "ca.pem"], "is not https://"),
         ("127.0.0.1:1", &[], "begins with http://"),
         ("http://127.0.0.1:1", &["--workload", "short-decod"], "short-decod"),
         ("http://127.0.0.1:1", &["--rate", "0"], "above 0"),

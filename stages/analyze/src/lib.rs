@@ -22,6 +22,8 @@ mod published_studies;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_mfu;
+#[cfg(test)]
 mod tests_of_operators;
 #[cfg(test)]
 mod tests_of_scale;

@@ -21,7 +21,11 @@ impl pipeline::Library for NoLibrary {
 }
 
 pub(crate) fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
-    pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), &NoLibrary)
+    canonical_with(tables, &NoLibrary)
+}
+
+pub(crate) fn canonical_with(tables: &Json, library: &dyn pipeline::Library) -> Result<Json, Vec<Problem>> {
+    pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), library)
 }
 
 /// A warm-up and four measured requests of 10 output tokens, all sent at 0; the window is

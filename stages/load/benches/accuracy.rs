@@ -1,7 +1,7 @@
 //! How far the load generator's figures are from what a reference server really sent.
 //!
 //! `cargo bench -p load --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
-//! `ceiling`, `arrivals`, `self-proof`. The server is a process of its own on the same machine; it
+//! `tls`, `ceiling`, `arrivals`, `self-proof`. The server is a process of its own on the same machine; it
 //! logs when each request was read and each token handed to the kernel. Printed per number of
 //! streams: errors of single requests (bias, median and 99th percentile of |reported − true|), the
 //! difference of the medians, the client's CPU time per token, when the first request was sent
@@ -10,7 +10,7 @@
 //! verdict on itself and whether its stated bound covers the true error.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ fn main() -> Result<(), Failure> {
     if wanted("streams") {
         streams(&mut out, quick)?;
     }
+    if wanted("tls") {
+        with_and_without_tls(&mut out, quick)?;
+    }
     if wanted("ceiling") {
         ceiling(&mut out, quick)?;
     }
@@ -49,7 +52,23 @@ fn main() -> Result<(), Failure> {
 }
 
 fn launcher() -> Launcher {
-    Launcher { program: PathBuf::from(env!("CARGO_BIN_EXE_reference-server")), arguments: Vec::new() }
+    Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_reference-server")),
+        arguments: Vec::new(),
+        ca_file: None,
+    }
+}
+
+/// Starts servers of TLS, with a certificate made in a folder.
+fn tls_launcher(folder: &Path) -> Result<Launcher, Failure> {
+    let key = rcgen::KeyPair::generate()?;
+    let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
+    let (certificate_file, key_file) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    std::fs::write(&certificate_file, certificate.pem())?;
+    std::fs::write(&key_file, key.serialize_pem())?;
+    let arguments =
+        ["--certificate".into(), certificate_file.clone().into(), "--key".into(), key_file.into()];
+    Ok(Launcher { arguments: arguments.into(), ca_file: Some(certificate_file), ..launcher() })
 }
 
 fn grid() -> Grid {
@@ -72,6 +91,33 @@ fn peak_memory_mib() -> Option<f64> {
 }
 
 fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
+    heading(out)?;
+    for clients in [1_u64, 16, 64, 256, 1024] {
+        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 4096) };
+        let line = own(&["streams", &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
+        out.write_all(&line.stdout)?;
+    }
+    let requests = if quick { "2048" } else { "4096" };
+    let line = own(&["memory", "1024", requests])?.wait_with_output()?;
+    out.write_all(&line.stdout)?;
+    Ok(())
+}
+
+/// The same streams plain and within TLS, in turn.
+fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
+    heading(out)?;
+    for clients in [1_u64, 16, 64, 256] {
+        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 2048) };
+        for what in ["streams", "tls"] {
+            let line = own(&[what, &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
+            write!(out, "{what:>7} ")?;
+            out.write_all(&line.stdout)?;
+        }
+    }
+    Ok(())
+}
+
+fn heading(out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "TTFT 50 ms, 64 tokens, 10 ms apart; reported − true, ms; each line a process of its own")?;
     writeln!(
         out,
@@ -91,14 +137,6 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         "first ms",
         "lost"
     )?;
-    for clients in [1_u64, 16, 64, 256, 1024] {
-        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 4096) };
-        let line = own(&["streams", &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
-        out.write_all(&line.stdout)?;
-    }
-    let requests = if quick { "2048" } else { "4096" };
-    let line = own(&["memory", "1024", requests])?.wait_with_output()?;
-    out.write_all(&line.stdout)?;
     Ok(())
 }
 
@@ -125,7 +163,9 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    let found = measure_point(&grid(), point, &launcher(), None, &origin(), &Control::quiet())?;
+    let folder = tempfile::tempdir()?;
+    let launcher = if what == "tls" { tls_launcher(folder.path())? } else { launcher() };
+    let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
     let health = found.health.as_ref().ok_or("no health")?;
     let of = |metric| found.errors_of(metric).ok_or("no errors");
     if what == "verdict" {
@@ -307,6 +347,7 @@ fn send(
     let spec = LoadSpec::new(settings, origin())?;
     let target = Target {
         base_url: server.url().to_owned(),
+        ca_file: None,
         model: "reference".to_owned(),
         api: Api::OpenaiCompletions,
         path: None,

@@ -108,6 +108,7 @@ impl Server {
     fn target(&self) -> Target {
         Target {
             base_url: self.url.clone(),
+            ca_file: None,
             model: "reference".to_owned(),
             api: load::Api::OpenaiCompletions,
             path: None,

@@ -41,6 +41,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     };
     let target = Target {
         base_url: at(0, "http://127.0.0.1:8080"),
+        ca_file: None,
         model: at(1, ""),
         api: Api::from_word(&at(4, "openai-completions")).ok_or("no such API")?,
         path: None,

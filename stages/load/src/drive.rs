@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,6 +12,7 @@ use serde_json::Value;
 
 use crate::interpret::interpret;
 use crate::measure::{Attempt, Ended, Epoch, Measured, Shared, Stop, measure};
+use crate::peer::Peer;
 use crate::plan::{Renderer, plan};
 use crate::prompts::Prompt;
 use crate::rows::{ChunkRow, Phase, RequestRow};
@@ -21,7 +21,6 @@ use crate::sheet::TableFile;
 use crate::structured::Validator;
 use crate::talks::Talks;
 use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
-use crate::wire::Address;
 use crate::workload::OutputMode;
 
 /// Answers wait to be taken apart until the run is over, so as not to take processor time from
@@ -33,8 +32,7 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) started: SystemTime,
-    pub(crate) address: Address,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) peer: Peer,
 }
 
 /// What runs beside the load.
@@ -70,17 +68,16 @@ pub(crate) fn drive(
     company: impl FnOnce(&Start) -> Company,
     take: &mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
-    let address = Address::parse(&target.base_url).map_err(LoadError)?;
-    let addresses = resolve(&address)?;
+    let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
     let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
     let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
         Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
         None => None,
     };
-    let renderer = Renderer { spec, target, address: address.clone() };
-    let plan = Arc::new(plan(spec, target, &renderer, addresses.clone(), &prompts)?);
+    let renderer = Renderer { spec, target, peer: peer.clone() };
+    let plan = Arc::new(plan(spec, target, &renderer, &prompts)?);
     let shared = Arc::new(Shared::start());
-    let start = Start { epoch: shared.epoch, started: SystemTime::now(), address, addresses };
+    let start = Start { epoch: shared.epoch, started: SystemTime::now(), peer };
     let mut company = company(&start);
     let mut warnings = Vec::new();
     let mut observations = BTreeMap::new();
@@ -172,14 +169,6 @@ pub(crate) fn drive(
 /// Returns a thread's result, or goes on with its panic.
 fn joined<T>(result: std::thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, LoadError> {
-    let found = (address.host.as_str(), address.port)
-        .to_socket_addrs()
-        .map_err(|e| LoadError(format!("{address}: {e}")))?
-        .collect::<Vec<_>>();
-    if found.is_empty() { Err(LoadError(format!("{address} has no address"))) } else { Ok(found) }
 }
 
 /// Takes every companion's first sample. Those whose first sample fails are absent, and leave no

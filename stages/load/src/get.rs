@@ -4,8 +4,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use tls::TlsError;
+
 use crate::api_key::ApiKey;
-use crate::wire::{self, Address, Framing};
+use crate::peer::Peer;
+use crate::wire::{self, Framing};
 
 /// The largest answer accepted.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
@@ -18,6 +21,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(crate) enum GetError {
     /// No address takes a connection.
     Connect(io::Error),
+    /// The server is not to be trusted, or does not speak TLS.
+    Tls(TlsError),
     /// What came back is no complete answer.
     Answer(String),
 }
@@ -26,6 +31,7 @@ impl std::fmt::Display for GetError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Connect(error) => write!(f, "{error}"),
+            Self::Tls(error) => write!(f, "{error}"),
             Self::Answer(error) => f.write_str(error),
         }
     }
@@ -34,8 +40,7 @@ impl std::fmt::Display for GetError {
 /// A path of a server that is asked again and again.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) address: Address,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) peer: Peer,
     pub(crate) path: String,
     pub(crate) api_key: Option<ApiKey>,
 }
@@ -46,7 +51,7 @@ impl Endpoint {
     /// # Errors
     /// If there is no answer, or none with status 200; one sentence.
     pub(crate) fn text(&self, accept: &str) -> Result<String, String> {
-        let (status, body) = get(&self.address, &self.addresses, &self.path, accept, self.api_key.as_ref())
+        let (status, body) = get(&self.peer, &self.path, accept, self.api_key.as_ref())
             .map_err(|e| format!("asking {}: {e}", self.path))?;
         if status == 200 {
             Ok(String::from_utf8_lossy(&body).into_owned())
@@ -61,14 +66,14 @@ impl Endpoint {
 /// # Errors
 /// If there is no complete answer.
 pub(crate) fn get(
-    address: &Address,
-    addresses: &[SocketAddr],
+    peer: &Peer,
     path: &str,
     accept: &str,
     api_key: Option<&ApiKey>,
 ) -> Result<(u16, Vec<u8>), GetError> {
+    let address = &peer.address;
     let head = format!("GET {}{path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n", address.prefix);
-    ask(addresses, head, b"", api_key)
+    ask(peer, head, b"", api_key)
 }
 
 /// Posts a JSON document to a path; returns the status and the body.
@@ -76,38 +81,51 @@ pub(crate) fn get(
 /// # Errors
 /// If there is no complete answer.
 pub(crate) fn post_json(
-    address: &Address,
-    addresses: &[SocketAddr],
+    peer: &Peer,
     path: &str,
     body: &serde_json::Value,
     api_key: Option<&ApiKey>,
 ) -> Result<(u16, Vec<u8>), GetError> {
     let body = serde_json::to_vec(body).expect("a JSON value always serializes");
+    let address = &peer.address;
     let head = format!(
         "POST {}{path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
         address.prefix,
         body.len()
     );
-    ask(addresses, head, &body, api_key)
+    ask(peer, head, &body, api_key)
 }
 
 /// Sends a request whose head is all but finished, and reads the answer.
 fn ask(
-    addresses: &[SocketAddr],
+    peer: &Peer,
     mut request: String,
     body: &[u8],
     api_key: Option<&ApiKey>,
 ) -> Result<(u16, Vec<u8>), GetError> {
-    let mut stream = connect(addresses).map_err(GetError::Connect)?;
+    let tcp = connect(&peer.addresses).map_err(GetError::Connect)?;
     let broken = |e: io::Error| GetError::Answer(e.to_string());
-    stream.set_read_timeout(Some(LIMIT)).map_err(broken)?;
-    stream.set_write_timeout(Some(LIMIT)).map_err(broken)?;
+    tcp.set_read_timeout(Some(LIMIT)).map_err(broken)?;
+    tcp.set_write_timeout(Some(LIMIT)).map_err(broken)?;
     if let Some((name, value)) = api_key.map(ApiKey::header) {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
     request.push_str("User-Agent: benchtrail\r\nConnection: close\r\n\r\n");
     let bytes = [request.as_bytes(), body].concat();
-    stream.write_all(&bytes).map_err(broken)?;
+    match &peer.tls {
+        None => transfer(tcp, &bytes),
+        Some(tls) => transfer(tls.connect_blocking(tcp).map_err(GetError::Tls)?, &bytes),
+    }
+}
+
+/// Writes a request and reads the answer.
+fn transfer(mut stream: impl Read + Write, request: &[u8]) -> Result<(u16, Vec<u8>), GetError> {
+    let broken = |e: io::Error| match e.kind() {
+        // TLS without the message that ends it.
+        io::ErrorKind::UnexpectedEof => GetError::Answer("the answer was cut short".to_owned()),
+        _ => GetError::Answer(e.to_string()),
+    };
+    stream.write_all(request).map_err(broken)?;
     let (mut bytes, mut piece) = (Vec::new(), [0_u8; 16 * 1024]);
     // Servers that keep the connection open all the same are left when the answer is complete.
     loop {

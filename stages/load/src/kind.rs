@@ -315,6 +315,7 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
     };
     let target = Target {
         base_url,
+        ca_file: text("ca_file").map(PathBuf::from),
         path: path.map(str::to_owned),
         model: text("model").unwrap_or_default(),
         api,

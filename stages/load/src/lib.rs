@@ -21,6 +21,7 @@ mod kind;
 mod measure;
 mod models;
 mod ordered;
+mod peer;
 mod plan;
 mod prompts;
 mod random;
@@ -81,7 +82,7 @@ pub use telemetry::{
 };
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
+    ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
     ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn, ThinkRange, Tokenizer,
     TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words, Workload,
 };

@@ -1,17 +1,21 @@
 //! Which models a server offers.
 
+use std::path::Path;
+
 use serde_json::Value;
+use tls::TlsError;
 
 use crate::api_key::ApiKey;
-use crate::drive::resolve;
 use crate::get::{GetError, get};
-use crate::wire::Address;
+use crate::peer::{Peer, PeerError};
 
 /// The models of a server cannot be told.
 #[derive(Debug)]
 pub enum ModelsError {
     /// The URL is none, or its host has no address: the user's mistake.
     Url(String),
+    /// Nobody is there to trust.
+    Tls(TlsError),
     /// Nothing takes connections there.
     Unreachable(std::io::Error),
     /// The server answers with something else than a list of models.
@@ -22,6 +26,7 @@ impl std::fmt::Display for ModelsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Url(message) => f.write_str(message),
+            Self::Tls(error) => write!(f, "{error}"),
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
             Self::Answer(message) => write!(f, "/v1/models: {message}"),
         }
@@ -31,18 +36,25 @@ impl std::fmt::Display for ModelsError {
 impl std::error::Error for ModelsError {}
 
 /// Returns the names of the models a server lists under `/v1/models`, in its order; at least one.
+/// With `ca_file`, a PEM file, only its certificates are trusted of an `https://` server.
 ///
 /// # Errors
 /// If the server is not there or lists none.
-pub fn list_models(base_url: &str, api_key: Option<&ApiKey>) -> Result<Vec<String>, ModelsError> {
-    let address = Address::parse(base_url).map_err(ModelsError::Url)?;
-    let addresses = resolve(&address).map_err(|e| ModelsError::Url(e.0))?;
+pub fn list_models(
+    base_url: &str,
+    ca_file: Option<&Path>,
+    api_key: Option<&ApiKey>,
+) -> Result<Vec<String>, ModelsError> {
+    let peer = Peer::find(base_url, ca_file).map_err(|e| match e {
+        PeerError::Url(message) => ModelsError::Url(message),
+        PeerError::Tls(error) => ModelsError::Tls(error),
+    })?;
     let mask = |text: String| api_key.map_or_else(|| text.clone(), |key| key.mask(&text));
-    let (status, body) =
-        get(&address, &addresses, "/v1/models", "application/json", api_key).map_err(|e| match e {
-            GetError::Connect(error) => ModelsError::Unreachable(error),
-            GetError::Answer(message) => ModelsError::Answer(mask(message)),
-        })?;
+    let (status, body) = get(&peer, "/v1/models", "application/json", api_key).map_err(|e| match e {
+        GetError::Connect(error) => ModelsError::Unreachable(error),
+        GetError::Tls(error) => ModelsError::Tls(error),
+        GetError::Answer(message) => ModelsError::Answer(mask(message)),
+    })?;
     if status != 200 {
         let text = mask(String::from_utf8_lossy(&body).trim().to_owned());
         let start: String = text.chars().take(200).collect();

@@ -1,14 +1,13 @@
 //! From a spec to what the measuring thread needs: rendered requests and their times.
 
-use std::net::SocketAddr;
-
 use crate::api::Exchange;
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::measure::{Limits, Plan, Planned};
+use crate::peer::Peer;
 use crate::prompts::Prompt;
 use crate::run::{LoadError, LoadSpec, Target};
-use crate::wire::{self, Address};
+use crate::wire;
 
 /// Connections opened ahead at most.
 const CONNECT_AHEAD: usize = 4096;
@@ -17,7 +16,7 @@ const CONNECT_AHEAD: usize = 4096;
 pub(crate) struct Renderer<'a> {
     pub(crate) spec: &'a LoadSpec,
     pub(crate) target: &'a Target,
-    pub(crate) address: Address,
+    pub(crate) peer: Peer,
 }
 
 impl Renderer<'_> {
@@ -29,7 +28,7 @@ impl Renderer<'_> {
             target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
         let body = target.api.body(&target.model, &spec.workload, prompt, history, spec.delivery);
         let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-        wire::post(&self.address, path, &headers, &body)
+        wire::post(&self.peer.address, path, &headers, &body)
     }
 }
 
@@ -41,7 +40,6 @@ pub(crate) fn plan(
     spec: &LoadSpec,
     target: &Target,
     renderer: &Renderer<'_>,
-    addresses: Vec<SocketAddr>,
     prompts: &[&Prompt],
 ) -> Result<Plan, LoadError> {
     let warmup = spec.prompts.warmup.len();
@@ -75,7 +73,7 @@ pub(crate) fn plan(
         _ => 1,
     };
     Ok(Plan {
-        addresses,
+        peer: renderer.peer.clone(),
         requests,
         warmup,
         sessions,

@@ -8,6 +8,7 @@
 mod answers;
 mod faults;
 mod process;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,13 +19,14 @@ use std::time::{Duration, Instant};
 
 use artifacts::Digest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Notify, Semaphore};
 
+pub use self::tls::Identity;
 pub use faults::{Fault, Faults};
 pub use process::{PROCESS_COMMAND, serve_process};
 
-use crate::measure::instant_and_monotonic;
+use crate::measure::{Stream, instant_and_monotonic};
 
 use answers::Dialect;
 
@@ -114,6 +116,8 @@ type Events = BTreeMap<(Dialect, u32), Arc<[u8]>>;
 #[derive(Debug)]
 struct State {
     behaviour: Behaviour,
+    /// With TLS: what the server shows of itself.
+    identity: Option<Identity>,
     started: Instant,
     /// The same on the monotonic clock.
     started_ns: u64,
@@ -148,14 +152,15 @@ impl ReferenceServer {
     /// # Errors
     /// If no port or thread is to be had.
     pub fn start(behaviour: Behaviour) -> io::Result<Self> {
-        Self::start_on(behaviour, 0)
+        Self::start_on(behaviour, 0, None)
     }
 
-    /// Starts a server on a given port of the loopback; 0 is any free one.
+    /// Starts a server on a given port of the loopback, 0 for any free one; with an identity it
+    /// speaks TLS.
     ///
     /// # Errors
     /// If the port or a thread is not to be had.
-    pub fn start_on(behaviour: Behaviour, port: u16) -> io::Result<Self> {
+    pub fn start_on(behaviour: Behaviour, port: u16, identity: Option<Identity>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _runtime = runtime.enter();
@@ -169,6 +174,7 @@ impl ReferenceServer {
         let slots = behaviour.slots.map(|n| Semaphore::new(n as usize));
         let state = Arc::new(State {
             behaviour,
+            identity,
             slots,
             started,
             started_ns,
@@ -187,7 +193,8 @@ impl ReferenceServer {
 
     /// Returns the server's URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.state.identity.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Returns what happened to the first requests in order of arrival, as soon as so many have
@@ -274,8 +281,14 @@ async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
                 }
                 let state = state.clone();
                 tokio::spawn(async move {
+                    let stream = match &state.identity {
+                        None => Ok(Stream::Plain(stream)),
+                        Some(identity) => identity.accept(stream).await,
+                    };
                     // A client that goes away is the client's business.
-                    let _gone = connection(stream, &state).await;
+                    if let Ok(stream) = stream {
+                        let _gone = connection(stream, &state).await;
+                    }
                 });
             }
             () = state.stop.notified() => return Ok(()),
@@ -333,7 +346,7 @@ impl Request {
     }
 }
 
-async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
+async fn connection(mut stream: Stream, state: &State) -> io::Result<()> {
     let mut pending = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut pending).await? {
         let arrived = Instant::now();
@@ -341,12 +354,12 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
             let count = state.arrivals.load(Ordering::Relaxed);
             let text =
                 format!("# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n");
-            stream.write_all(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
+            stream.send(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
             continue;
         }
         if request.path() == "/v1/models" {
             let models = br#"{"object":"list","data":[{"id":"reference","object":"model"}]}"#;
-            stream.write_all(&answers::whole(200, "", "application/json", models)).await?;
+            stream.send(&answers::whole(200, "", "application/json", models)).await?;
             continue;
         }
         let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
@@ -363,7 +376,7 @@ async fn connection(mut stream: TcpStream, state: &State) -> io::Result<()> {
             state.log.lock().unwrap_or_else(PoisonError::into_inner).push(truth);
         }
         if !kept? {
-            return Ok(());
+            return if fault == Fault::CloseAfterAnswer { stream.shutdown().await } else { Ok(()) };
         }
     }
     Ok(())
@@ -374,7 +387,7 @@ fn since(state: &State, at: Instant) -> u64 {
     state.started_ns.saturating_add(since)
 }
 
-async fn read_request(stream: &mut TcpStream, pending: &mut Vec<u8>) -> io::Result<Option<Request>> {
+async fn read_request(stream: &mut Stream, pending: &mut Vec<u8>) -> io::Result<Option<Request>> {
     loop {
         if let Some(end) = pending.windows(4).position(|w| w == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&pending[..end]).to_ascii_lowercase();
@@ -399,7 +412,7 @@ async fn read_request(stream: &mut TcpStream, pending: &mut Vec<u8>) -> io::Resu
 
 /// Answers one request; returns whether the connection goes on.
 async fn answer(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     state: &State,
     request: &Request,
     fault: Fault,
@@ -415,29 +428,29 @@ async fn answer(
         _ => behaviour.tokens.or(asked).unwrap_or(16),
     };
     let Some(dialect) = Dialect::of(request.path()) else {
-        stream.write_all(&answers::error(404, "", "no such path")).await?;
+        stream.send(&answers::error(404, "", "no such path")).await?;
         return Ok(true);
     };
     match fault {
         Fault::CloseBeforeAnswer => return Ok(false),
         Fault::ResetBeforeAnswer => {
-            stream.set_zero_linger()?;
+            stream.tcp().set_zero_linger()?;
             return Ok(false);
         }
         Fault::Status(code) => {
             let extra = if code == 429 || code == 503 { "Retry-After: 7\r\n" } else { "" };
-            stream.write_all(&answers::error(code, extra, "not now")).await?;
+            stream.send(&answers::error(code, extra, "not now")).await?;
             return Ok(true);
         }
         Fault::RepeatKey => {
             let key = request.header("authorization").unwrap_or("nothing");
             let message = format!("{}wrong key: {key}", " ".repeat(280));
-            stream.write_all(&answers::error(401, "", &message)).await?;
+            stream.send(&answers::error(401, "", &message)).await?;
             return Ok(true);
         }
         Fault::StallBeforeHead => return stall(state).await,
         Fault::Nonsense => {
-            stream.write_all(b"I do not speak HTTP\r\n\r\n").await?;
+            stream.send(b"I do not speak HTTP\r\n\r\n").await?;
             return Ok(false);
         }
         _ => {}
@@ -452,7 +465,7 @@ async fn answer(
         (Some(slots), WhenFull::Refuse) => match slots.try_acquire() {
             Ok(slot) => (Some(slot), arrived),
             Err(_) => {
-                stream.write_all(&answers::error(503, "Retry-After: 7\r\n", "no free slot")).await?;
+                stream.send(&answers::error(503, "Retry-After: 7\r\n", "no free slot")).await?;
                 return Ok(true);
             }
         },
@@ -460,7 +473,7 @@ async fn answer(
     let due = |i: u32| arrived + behaviour.ttft + behaviour.gap * i;
     if !request.streamed() {
         tokio::time::sleep_until(due(tokens.saturating_sub(1)).into()).await;
-        stream.write_all(&answers::whole(200, "", "application/json", &dialect.whole(tokens))).await?;
+        stream.send(&answers::whole(200, "", "application/json", &dialect.whole(tokens))).await?;
         return Ok(true);
     }
     let mut writer = Writer { stream, fault };
@@ -482,7 +495,7 @@ async fn answer(
         let in_chunk = step.min(tokens - sent);
         match fault {
             Fault::ResetAfter(n) if sent >= n => {
-                writer.stream.set_zero_linger()?;
+                writer.stream.tcp().set_zero_linger()?;
                 return Ok(false);
             }
             Fault::CloseAfter(n) if sent >= n => return Ok(false),
@@ -545,7 +558,7 @@ fn frame(event: &[u8]) -> Vec<u8> {
 
 /// Writes events as the fault demands.
 struct Writer<'a> {
-    stream: &'a mut TcpStream,
+    stream: &'a mut Stream,
     fault: Fault,
 }
 
@@ -554,15 +567,15 @@ impl Writer<'_> {
         if self.fault == Fault::Drip {
             // Every byte a transfer chunk and a segment of its own: cuts lines and characters.
             for byte in event {
-                self.stream.write_all(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()).await?;
+                self.stream.send(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()).await?;
                 tokio::task::yield_now().await;
             }
             return Ok(());
         }
-        self.stream.write_all(&frame(event)).await
+        self.stream.send(&frame(event)).await
     }
 
     async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).await
+        self.stream.send(bytes).await
     }
 }

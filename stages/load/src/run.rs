@@ -12,8 +12,9 @@ use crate::api::{Api, Delivery};
 use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
-use crate::drive::{Company, Driven, Start, drive, resolve};
+use crate::drive::{Company, Driven, Start, drive};
 use crate::get::Endpoint;
+use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
 use crate::rows::{ChunkRow, RequestRow, RequestStatus};
@@ -21,8 +22,7 @@ use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::tally::Tally;
-use crate::wire::Address;
-use crate::workload::{Tokenizer, Workload};
+use crate::workload::{ChatTemplate, Tokenizer, Workload};
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]
@@ -46,8 +46,11 @@ pub struct LoadSpec {
 /// Where requests go.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The server's URL, `http://host:port`.
+    /// The server's URL, `http://host:port` or `https://host:port`.
     pub base_url: String,
+    /// For `https://`: a PEM file with the only certificates to trust; by default those that the
+    /// operating system trusts.
+    pub ca_file: Option<PathBuf>,
     /// The model's name in requests.
     pub model: String,
     /// The API to speak.
@@ -62,6 +65,12 @@ pub struct Target {
     pub metrics: Option<String>,
     /// The server's log, if it can be read here.
     pub log: Option<PathBuf>,
+}
+
+impl Target {
+    pub(crate) fn peer(&self) -> Result<Peer, PeerError> {
+        Peer::find(&self.base_url, self.ca_file.as_deref())
+    }
 }
 
 /// How a run ended.
@@ -206,12 +215,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
 }
 
 pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Endpoint {
-    Endpoint {
-        address: start.address.clone(),
-        addresses: start.addresses.clone(),
-        path: path.to_owned(),
-        api_key: target.api_key.clone(),
-    }
+    Endpoint { peer: start.peer.clone(), path: path.to_owned(), api_key: target.api_key.clone() }
 }
 
 pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
@@ -249,18 +253,21 @@ impl LoadSpec {
     /// # Errors
     /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
     pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
-        let tokenizer = match &settings.workload {
-            Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
-            Some(WorkloadChoice::Name(_)) | None => None,
+        let (declared, workload) = match &settings.workload {
+            Some(WorkloadChoice::Inline(workload)) => match &workload.tokenizer {
+                Some(Tokenizer::Server(declared)) => (declared, workload),
+                _ => return Self::counted(settings, origin, None),
+            },
+            Some(WorkloadChoice::Name(_)) | None => return Self::counted(settings, origin, None),
         };
-        let Some(Tokenizer::Server(declared)) = tokenizer else {
-            return Self::counted(settings, origin, None);
-        };
-        let address = Address::parse(&target.base_url).map_err(PromptError)?;
-        let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
+        let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
-        let server =
-            ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
+        let mut server = ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
+        let counted = declared.server.template == ChatTemplate::Counted;
+        // A turn of a session is sent with those before it, whose answers nobody knows yet.
+        if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {
+            server = server.with_template(workload.system.clone())?;
+        }
         Self::counted(settings, origin, Some(&server))
     }
 

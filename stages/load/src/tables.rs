@@ -76,8 +76,8 @@ pub(crate) fn cell_table(
         text(
             "length_source",
             prompts.length_source.word(),
-            "what counted the prompts' lengths: `server-tokenizer`, `tokenizer-file`, `words`, `characters`, or \
-             `given` texts",
+            "what counted the prompts' lengths: `server-tokenizer`, `server-template` (with the chat template), \
+             `tokenizer-file`, `words`, `characters`, or `given` texts",
         ),
         Column::text("tokenizer", [prompts.tokenizer.as_deref()])
             .describe("digest of the tokenizer's file, or fingerprint of the server's; null without one"),

@@ -8,9 +8,20 @@ use std::fmt;
 /// The longest response head accepted.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-/// An `http://` address.
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// As HTTP alone.
+    Http,
+    /// As HTTP within TLS.
+    Https,
+}
+
+/// An `http://` or `https://` address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
+    /// How it is spoken to.
+    pub(crate) scheme: Scheme,
     /// Host, without brackets.
     pub(crate) host: String,
     /// Port.
@@ -22,12 +33,10 @@ pub(crate) struct Address {
 impl Address {
     /// Reads a base URL such as `http://127.0.0.1:8080`.
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            return Err(if url.starts_with("https://") {
-                format!("{url}: https is not supported; point the load at the plain http port")
-            } else {
-                format!("{url}: a server's URL begins with http://")
-            });
+        let (scheme, rest) = match url.split_once("://") {
+            Some(("http", rest)) => (Scheme::Http, rest),
+            Some(("https", rest)) => (Scheme::Https, rest),
+            _ => return Err(format!("{url}: a server's URL begins with http:// or https://")),
         };
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
@@ -46,13 +55,14 @@ impl Address {
         };
         let port = match port {
             Some(port) => port.parse().map_err(|_| wrong())?,
+            None if scheme == Scheme::Https => 443,
             None => 80,
         };
         let unfit = |c: char| c.is_whitespace() || c.is_control();
         if host.is_empty() || host.contains('@') || url.contains(unfit) {
             return Err(wrong());
         }
-        Ok(Self { host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
+        Ok(Self { scheme, host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
     }
 }
 
@@ -111,6 +121,10 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
                 return Err(format!("the response head is longer than {MAX_HEAD} bytes"));
             }
             Ok(httparse::Status::Partial) => return Ok(None),
+            // The beginning of a TLS alert: a server of TLS answers plain HTTP with one.
+            Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
+                return Err("the server speaks TLS at this port: write https:// in its URL".to_owned());
+            }
             Err(e) => return Err(format!("no HTTP response: {e}")),
         };
         let status = response.code.unwrap_or(0);
@@ -311,7 +325,9 @@ mod tests {
         assert_eq!(parse("http://127.0.0.1:81/"), Ok(("127.0.0.1".into(), 81, String::new())));
         assert_eq!(parse("http://box/a/b/"), Ok(("box".into(), 80, "/a/b".into())));
         assert_eq!(parse("http://[::1]:9"), Ok(("::1".into(), 9, String::new())));
-        for url in ["https://x", "ftp://x", "http://", "http://x:port", "http://x y", "http://u@x"] {
+        assert_eq!(parse("https://box/a"), Ok(("box".into(), 443, "/a".into())));
+        assert_eq!(Address::parse("https://box:8443").map(|a| a.scheme), Ok(Scheme::Https));
+        for url in ["https://", "ftp://x", "x", "http://", "http://x:port", "http://x y", "http://u@x"] {
             assert!(Address::parse(url).is_err(), "{url}");
         }
     }
@@ -330,6 +346,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "\x15\x03\x01\0\x02\x02\x46",
         ] {
             assert!(head(text.as_bytes()).is_err(), "{text}");
         }

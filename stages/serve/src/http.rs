@@ -2,6 +2,7 @@
 //! bodies of limited size. The load generator has its own; nothing here is measured.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -10,10 +11,56 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use pipeline::Json;
+use tls::{Tls, TlsError};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 const MOST_BYTES: usize = 8 << 20;
 const TICK: Duration = Duration::from_millis(50);
+
+/// Where a server is, and how it is spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// Its base URL, `http://…` or `https://…`.
+    pub(crate) url: String,
+    /// Host and port.
+    authority: String,
+    /// The path part of the URL, without its final slash.
+    prefix: String,
+    /// For `https://`.
+    tls: Option<Tls>,
+}
+
+impl Site {
+    /// Reads a base URL. With `ca_file` only its certificates are trusted of an `https://` server.
+    ///
+    /// # Errors
+    /// If it is no URL, or no certificate is to be trusted; with what to do.
+    pub(crate) fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, (String, String)> {
+        let told = (format!("`{url}` is no http:// or https:// URL"), "correct the URL".to_owned());
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| told.clone())?;
+        let port = match scheme {
+            "http" => 80,
+            "https" => 443,
+            _ => return Err(told),
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let split = authority.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let host = split.map_or(authority, |(host, _)| host);
+        let tls = if scheme == "https" {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            Some(Tls::new(host, ca_file).map_err(|e| (e.reason, e.remedy))?)
+        } else {
+            None
+        };
+        Ok(Self {
+            url: url.to_owned(),
+            authority: if split.is_some() { authority.to_owned() } else { format!("{authority}:{port}") },
+            prefix: path.trim_end_matches('/').to_owned(),
+            tls,
+        })
+    }
+}
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +86,8 @@ impl Answer {
 pub(crate) enum Error<E> {
     /// The network, the server or the time limit.
     Http(String),
+    /// The server is not to be trusted, or does not speak TLS.
+    Tls(TlsError),
     /// What the caller watches meanwhile ended the wait.
     Ended(E),
 }
@@ -46,7 +95,7 @@ pub(crate) enum Error<E> {
 /// Sends one request (a POST if there is a body) and returns the answer; calls `watch` every
 /// 50 ms meanwhile and gives up when it does.
 pub(crate) fn request<E>(
-    base_url: &str,
+    site: &Site,
     path: &str,
     body: Option<&Json>,
     limit: Duration,
@@ -55,11 +104,14 @@ pub(crate) fn request<E>(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Error::Http(format!("no event loop: {e}")))?;
     runtime.block_on(async {
-        let exchange = exchange(base_url, path, body);
+        let exchange = exchange(site, path, body);
         let limited = tokio::time::timeout(limit, exchange);
         let answer = watched(limited, watch).await.map_err(Error::Ended)?;
         let late = |_| Error::Http(format!("no answer to {path} within {} s", limit.as_secs_f64()));
-        answer.map_err(late)?.map_err(|e| Error::Http(format!("{path}: {e}")))
+        answer.map_err(late)?.map_err(|e| match e {
+            Broken::Tls(error) => Error::Tls(error),
+            Broken::Http(error) => Error::Http(format!("{path}: {error}")),
+        })
     })
 }
 
@@ -73,9 +125,27 @@ async fn watched<F: Future, E>(future: F, watch: &mut dyn FnMut() -> Result<(), 
     }
 }
 
-async fn exchange(base_url: &str, path: &str, body: Option<&Json>) -> Result<Answer, String> {
-    let authority = authority(base_url)?;
-    let stream = TcpStream::connect(&authority).await.map_err(|e| e.to_string())?;
+/// Why one exchange failed.
+enum Broken {
+    Http(String),
+    Tls(TlsError),
+}
+
+async fn exchange(site: &Site, path: &str, body: Option<&Json>) -> Result<Answer, Broken> {
+    let stream = TcpStream::connect(&site.authority).await.map_err(|e| Broken::Http(e.to_string()))?;
+    let answer = match &site.tls {
+        None => converse(stream, site, path, body).await,
+        Some(tls) => converse(tls.connect(stream).await.map_err(Broken::Tls)?, site, path, body).await,
+    };
+    answer.map_err(Broken::Http)
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    site: &Site,
+    path: &str,
+    body: Option<&Json>,
+) -> Result<Answer, String> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
     // Ends with the connection; its errors reach the request too.
@@ -84,8 +154,8 @@ async fn exchange(base_url: &str, path: &str, body: Option<&Json>) -> Result<Ans
     let bytes = body.map(|b| serde_json::to_vec(b).expect("JSON always serializes")).unwrap_or_default();
     let request = Request::builder()
         .method(method)
-        .uri(format!("{}{path}", prefix(base_url)))
-        .header(HOST, &authority)
+        .uri(format!("{}{path}", site.prefix))
+        .header(HOST, &site.authority)
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(bytes)))
         .map_err(|e| e.to_string())?;
@@ -96,48 +166,32 @@ async fn exchange(base_url: &str, path: &str, body: Option<&Json>) -> Result<Ans
     Ok(Answer { status, body: body.to_bytes().to_vec() })
 }
 
-fn rest(base_url: &str) -> Result<&str, String> {
-    base_url.strip_prefix("http://").ok_or_else(|| format!("`{base_url}` is no http:// URL"))
-}
-
-fn authority(base_url: &str) -> Result<String, String> {
-    let rest = rest(base_url)?;
-    let authority = rest.split('/').next().unwrap_or(rest);
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
-}
-
-/// The path part of a base URL, without its final slash.
-fn prefix(base_url: &str) -> &str {
-    let path = rest(base_url).ok().and_then(|r| r.find('/').map(|at| &r[at..]));
-    path.unwrap_or_default().trim_end_matches('/')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_base_url_may_have_a_path_and_lack_a_port() {
-        assert_eq!(authority("http://a/b").unwrap(), "a:80");
-        assert_eq!(authority("http://a:81").unwrap(), "a:81");
-        assert_eq!((prefix("http://a:81"), prefix("http://a/b/")), ("", "/b"));
-        assert!(authority("https://a").is_err());
+        let parts = |url| Site::new(url, None).map(|site| (site.authority, site.prefix));
+        assert_eq!(parts("http://a/b/"), Ok(("a:80".to_owned(), "/b".to_owned())));
+        assert_eq!(parts("http://a:81"), Ok(("a:81".to_owned(), String::new())));
+        assert_eq!(parts("http://[::1]"), Ok(("[::1]:80".to_owned(), String::new())));
+        assert!(parts("ftp://a").is_err() && parts("a:80").is_err());
     }
 
     #[test]
     fn a_refused_connection_is_an_error_that_names_the_path() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let answer =
-            request::<()>(&format!("http://{free}"), "/x", None, Duration::from_secs(5), &mut || Ok(()));
+        let site = Site::new(&format!("http://{free}"), None).unwrap();
+        let answer = request::<()>(&site, "/x", None, Duration::from_secs(5), &mut || Ok(()));
         assert!(matches!(answer, Err(Error::Http(e)) if e.starts_with("/x: ")));
     }
 
     #[test]
     fn a_server_that_never_answers_ends_with_the_watch() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", silent.local_addr().unwrap());
-        let answer = request(&url, "/x", None, Duration::from_secs(60), &mut || Err("dead"));
+        let site = Site::new(&format!("http://{}", silent.local_addr().unwrap()), None).unwrap();
+        let answer = request(&site, "/x", None, Duration::from_secs(60), &mut || Err("dead"));
         assert!(matches!(answer, Err(Error::Ended("dead"))));
     }
 }

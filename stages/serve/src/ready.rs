@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use engines::{Api, Engine, Limit};
 use pipeline::Json;
 use serde_json::json;
+use tls::TlsError;
 
-use crate::http::{Answer, Error, request};
+use crate::http::{Answer, Error, Site, request};
 
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -20,6 +21,8 @@ pub(crate) enum NotReady<E> {
     Late(String),
     /// It answers, but it is not what was asked for.
     Wrong(String),
+    /// It is not to be trusted, or does not speak TLS; that does not mend itself.
+    Untrusted(TlsError),
     /// What the caller watches meanwhile ended the wait.
     Ended(E),
 }
@@ -27,7 +30,7 @@ pub(crate) enum NotReady<E> {
 /// What is waited for.
 pub(crate) struct Wanted<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) base_url: &'a str,
+    pub(crate) site: &'a Site,
     /// Names under which the model may be served, the likeliest first.
     pub(crate) models: &'a [String],
     pub(crate) limit: Duration,
@@ -69,7 +72,7 @@ fn poll<E>(
         let left = deadline.saturating_duration_since(Instant::now());
         // The first token may be slow where weights are loaded at the first request.
         let limit = if body.is_some() { left } else { left.min(PROBE_LIMIT) };
-        let seen = match request(wanted.base_url, path, body, limit, watch) {
+        let seen = match request(wanted.site, path, body, limit, watch) {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
                 let told = format!("{path} answered {}: `{}`", answer.status, answer.start());
@@ -79,6 +82,7 @@ fn poll<E>(
                 told
             }
             Err(Error::Http(error)) => error,
+            Err(Error::Tls(error)) => return Err(NotReady::Untrusted(error)),
             Err(Error::Ended(end)) => return Err(NotReady::Ended(end)),
         };
         if Instant::now() + POLL >= deadline {
@@ -129,13 +133,13 @@ fn generated(answer: &Answer) -> bool {
 /// not tell), and a warning for each that is not what the settings promise.
 pub(crate) fn limits(
     engine: &Engine,
-    base_url: &str,
+    site: &Site,
     settings: &BTreeMap<String, Json>,
 ) -> (BTreeMap<String, Json>, Vec<String>) {
     let mut values = BTreeMap::new();
     let mut warnings = Vec::new();
     for (name, limit) in &engine.limits {
-        let answer = request::<()>(base_url, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
+        let answer = request::<()>(site, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
         let value = match answer {
             Ok(a) if a.status == 200 => {
                 a.json().ok().and_then(|j| j.pointer(&limit.pointer).cloned()).unwrap_or_default()
@@ -231,10 +235,14 @@ mod tests {
         .unwrap()
     }
 
+    fn site(stub: &Stub) -> Site {
+        Site::new(&stub.url, None).unwrap()
+    }
+
     fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
         let stub = Stub::new(script);
         let models = ["tiny".to_owned()];
-        let wanted = Wanted { engine: &engine(), base_url: &stub.url, models: &models, limit };
+        let wanted = Wanted { engine: &engine(), site: &site(&stub), models: &models, limit };
         wait(&wanted, &mut || Ok(()))
     }
 
@@ -295,10 +303,10 @@ mod tests {
         let settings =
             BTreeMap::from([("context".to_owned(), json!(4096)), ("parallel".to_owned(), json!(8))]);
         let kept = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":512}"#)])]);
-        let (values, warnings) = limits(&engine(), &kept.url, &settings);
+        let (values, warnings) = limits(&engine(), &site(&kept), &settings);
         assert_eq!((values["context_per_slot"].clone(), warnings.len()), (json!(512), 0));
         let broken = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":4096}"#)])]);
-        let (_, warnings) = limits(&engine(), &broken.url, &settings);
+        let (_, warnings) = limits(&engine(), &site(&broken), &settings);
         assert_eq!(warnings, ["the settings promise context-per-slot = 512, the server says 4096"]);
     }
 }

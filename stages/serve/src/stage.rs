@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::describe::describe;
-use crate::http;
+use crate::http::{self, Site};
 use crate::process::Process;
 use crate::ready::{self, NotReady, Wanted};
 
@@ -124,10 +124,11 @@ impl StageKind for Serve {
             }
         };
         job.control.progress(2, Some(3), "reading its limits");
-        let (limits, warnings) = ready::limits(&engine, &server.base_url, &settings);
+        let (limits, warnings) = ready::limits(&engine, &server.site, &settings);
         let descriptor = describe(&environment, &engine, &server.model, &settings, &limits);
         server.live = json!({
-            "base_url": server.base_url,
+            "base_url": server.site.url,
+            "ca_file": engine.launch.ca_file,
             "pid": server.process.as_ref().map(Process::pid),
             "log_path": server.process.as_ref().map(|p| p.log_path()),
             "model": server.model,
@@ -223,7 +224,7 @@ fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
 
 /// A server that answers: started by us, or found running.
 struct Server {
-    base_url: String,
+    site: Site,
     model: String,
     process: Option<Process>,
     /// Where to ask a server that is not ours whether it is alive.
@@ -232,9 +233,9 @@ struct Server {
 }
 
 impl Server {
-    fn new(base_url: String, model: String, process: Option<Process>, engine: &Engine) -> Self {
+    fn new(site: Site, model: String, process: Option<Process>, engine: &Engine) -> Self {
         let health = engine.endpoints.health.clone().or_else(|| engine.endpoints.models.clone());
-        Self { base_url, model, process, health, live: Json::Null }
+        Self { site, model, process, health, live: Json::Null }
     }
 }
 
@@ -248,9 +249,9 @@ impl Lease for Server {
             return process.check();
         }
         let Some(path) = &self.health else { return Ok(()) };
-        match http::request::<()>(&self.base_url, path, None, Duration::from_secs(5), &mut || Ok(())) {
+        match http::request::<()>(&self.site, path, None, Duration::from_secs(5), &mut || Ok(())) {
             Ok(answer) if answer.status == 200 => Ok(()),
-            other => Err(Failure::failed(format!("the server at {} is gone: {other:?}", self.base_url))),
+            other => Err(Failure::failed(format!("the server at {} is gone: {other:?}", self.site.url))),
         }
     }
 
@@ -286,9 +287,9 @@ fn start(
         job.control.progress(0, Some(3), format!("starting {}", engine.title));
         let mut process = Process::start(spawner, engine, &live.bin, &render(engine, settings, &paths), job)?;
         job.control.progress(1, Some(3), "waiting for its first token");
-        let base_url = format!("http://{HOST}:{port}");
-        match started(engine, &base_url, name, &mut process, job) {
-            Ok(model) => return Ok(Server::new(base_url, model, Some(process), engine)),
+        let site = site(&format!("http://{HOST}:{port}"), None)?;
+        match started(engine, &site, name, &mut process, job) {
+            Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
             Err(failure) => return Err(failure),
         }
@@ -303,14 +304,14 @@ fn lost_its_port(process: &mut Process) -> bool {
 
 fn started(
     engine: &Engine,
-    base_url: &str,
+    site: &Site,
     name: &str,
     process: &mut Process,
     job: &Job<'_>,
 ) -> Result<String, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
     let models = [name.to_owned()];
-    let wanted = Wanted { engine, base_url, models: &models, limit };
+    let wanted = Wanted { engine, site, models: &models, limit };
     let ready = ready::wait(&wanted, &mut || job.control.check().and_then(|()| process.check()));
     // Ready, and still ours: another server could have answered in its place.
     let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
@@ -325,6 +326,7 @@ fn started(
             let words = process.last_words();
             process.fail(CellStatus::Failed, format!("{} does not serve: {what}{words}", engine.title))
         }
+        NotReady::Untrusted(error) => process.fail(CellStatus::Failed, error.to_string()),
         NotReady::Ended(failure) if failure.evidence.is_empty() => {
             Failure { hint: failure.hint, ..process.fail(failure.status, failure.reason) }
         }
@@ -332,9 +334,15 @@ fn started(
     })
 }
 
+fn site(url: &str, ca_file: Option<&str>) -> Result<Site, Failure> {
+    let wrong = |(reason, remedy): (String, String)| Failure::failed(reason).hint(remedy);
+    Site::new(url, ca_file.map(Path::new)).map_err(wrong)
+}
+
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
-    let wanted = Wanted { engine, base_url: url, models: names, limit };
+    let site = site(url, engine.launch.ca_file.as_deref())?;
+    let wanted = Wanted { engine, site: &site, models: names, limit };
     job.control.progress(1, Some(3), format!("asking {url} for a token"));
     let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
         NotReady::Late(seen) => {
@@ -343,7 +351,10 @@ fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result
         }
         NotReady::Wrong(what) => Failure::failed(format!("the server at {url} does not serve: {what}"))
             .hint("name the model as the server does"),
+        NotReady::Untrusted(error) => {
+            Failure::failed(format!("the server at {url}: TLS: {}", error.reason)).hint(error.remedy)
+        }
         NotReady::Ended(failure) => failure,
     })?;
-    Ok(Server::new(url.to_owned(), model, None, engine))
+    Ok(Server::new(site, model, None, engine))
 }

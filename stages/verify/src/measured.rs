@@ -37,6 +37,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
     };
     let target = Target {
         base_url: server.url(),
+        ca_file: None,
         api_key: None,
         model: "reference".to_owned(),
         api: Api::OpenaiCompletions,

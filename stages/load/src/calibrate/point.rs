@@ -97,6 +97,7 @@ pub fn measure_point(
     let spec = LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?;
     let target = Target {
         base_url: server.url().to_owned(),
+        ca_file: launcher.ca_file.clone(),
         model: "reference".to_owned(),
         api: Api::OpenaiCompletions,
         path: None,

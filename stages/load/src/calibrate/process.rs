@@ -15,6 +15,9 @@ pub struct Launcher {
     pub program: PathBuf,
     /// What comes before the server's own arguments.
     pub arguments: Vec<OsString>,
+    /// For a server of TLS (by `--certificate` and `--key` among the arguments): a PEM file with the
+    /// certificates to trust.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Launcher {
@@ -24,7 +27,7 @@ impl Launcher {
     /// # Errors
     /// If the program's own file is not known.
     pub fn own() -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, arguments: vec![PROCESS_COMMAND.into()] })
+        Ok(Self { program: std::env::current_exe()?, arguments: vec![PROCESS_COMMAND.into()], ca_file: None })
     }
 
     /// Starts a server: `options` as [`serve_process`](crate::reference::serve_process) takes

@@ -46,6 +46,8 @@ pub enum Tool {
     Guidellm,
     /// `aiperf profile`: `profile_export.jsonl` for rows, `profile_export_aiperf.json` for aggregates.
     Aiperf,
+    /// `genai-perf profile`: `profile_export.json`, with every request.
+    GenaiPerf,
     /// A CSV file with a heading, a request a line.
     Csv,
     /// A Parquet file, a request a row.
@@ -60,6 +62,7 @@ impl Tool {
             Self::Sglang => "sglang",
             Self::Guidellm => "guidellm",
             Self::Aiperf => "aiperf",
+            Self::GenaiPerf => "genai-perf",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::json::{At, ImportError, documents};
 use super::rows::Imported;
 use super::settings::{Import, Tool};
-use super::{aiperf, columns, csv, file, guidellm, parquet, sglang, tables, vllm};
+use super::{aiperf, columns, csv, file, genai_perf, guidellm, parquet, sglang, tables, vllm};
 
 /// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
 pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Problem>> {
@@ -89,6 +89,8 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
             let hint = "import it with `tool: parquet` and a column map";
             return Err(ImportError::at("", "this is a Parquet file", hint));
         }
+        // `profile_export_genai_perf.csv`.
+        Tool::GenaiPerf if bytes.starts_with(b"Metric,") => return Err(genai_perf::aggregates()),
         _ => {}
     }
     let documents = documents(bytes)?;
@@ -105,11 +107,16 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     if import.tool == Tool::Guidellm {
         return guidellm::read(&At::root(&documents[0], "$"), import.entry);
     }
+    if import.tool == Tool::GenaiPerf {
+        return genai_perf::read(&At::root(&documents[0], "$"), import.entry);
+    }
     let one = choose(&documents, import.entry)?;
     match import.tool {
         Tool::Vllm => vllm::read(&one),
         Tool::Sglang => sglang::read(&one),
-        Tool::Guidellm | Tool::Aiperf | Tool::Csv | Tool::Parquet => unreachable!("read above"),
+        Tool::Guidellm | Tool::Aiperf | Tool::GenaiPerf | Tool::Csv | Tool::Parquet => {
+            unreachable!("read above")
+        }
     }
 }
 
@@ -149,6 +156,8 @@ fn recognise(document: &Json) -> Option<Tool> {
         Some(Tool::Guidellm)
     } else if has(&["metadata", "metrics"]) || has(&["aiperf_version"]) {
         Some(Tool::Aiperf)
+    } else if has(&["service_kind", "experiments"]) || has(&["input_config", "request_latency"]) {
+        Some(Tool::GenaiPerf)
     } else {
         None
     }
@@ -172,7 +181,7 @@ fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, Im
 
 fn media(tool: Tool) -> Media {
     match tool {
-        Tool::Vllm | Tool::Guidellm => Media::Json,
+        Tool::Vllm | Tool::Guidellm | Tool::GenaiPerf => Media::Json,
         Tool::Sglang | Tool::Aiperf | Tool::Csv => Media::Text,
         Tool::Parquet => Media::Parquet,
     }

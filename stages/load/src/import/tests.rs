@@ -20,11 +20,11 @@ fn import(tool: Tool) -> Import {
     Import { tool, file: None, version: None, entry: None, columns: Default::default(), digest: None }
 }
 
-fn of(tool: Tool, text: &str) -> Imported {
+pub(super) fn of(tool: Tool, text: &str) -> Imported {
     read(&import(tool), text.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", tool.word()))
 }
 
-fn refused(tool: Tool, text: &str) -> ImportError {
+pub(super) fn refused(tool: Tool, text: &str) -> ImportError {
     read(&import(tool), text.as_bytes()).expect_err("the file is broken")
 }
 
@@ -38,12 +38,12 @@ fn statistic(imported: &Imported, metric: &str, statistic: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {statistic} of {metric}")).value
 }
 
-fn mean(values: impl Iterator<Item = i64>) -> f64 {
+pub(super) fn mean(values: impl Iterator<Item = i64>) -> f64 {
     let all: Vec<i64> = values.collect();
     all.iter().sum::<i64>() as f64 / all.len() as f64 / 1e6
 }
 
-fn near(a: f64, b: f64) -> bool {
+pub(super) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-4 * b.abs()
 }
 

@@ -1,7 +1,6 @@
 //! Who sends when: the clients of a closed loop, or the dispatcher of an open one.
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -14,6 +13,7 @@ use super::clock::Timer;
 use super::exchange::{Attempt, Connection, End, Limits, Shared, Stop, exchange};
 use super::health::{self, Health, KernelCounts};
 use super::turns::{self, Performed, World};
+use crate::peer::Peer;
 
 /// A request ready to be sent.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Planned {
 /// Everything the measuring thread needs; warm-up requests come first.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) peer: Peer,
     pub(crate) requests: Vec<Planned>,
     pub(crate) warmup: usize,
     /// The measured requests of each session, in order; `None` if each stands alone.
@@ -159,7 +159,7 @@ impl Loop {
             let share = (wanted - worker).div_ceil(AT_A_TIME);
             opening.spawn(async move {
                 for _ in 0..share {
-                    let opened = Connection::open(&run.shared, &run.plan.addresses, run.plan.limits.connect);
+                    let opened = Connection::open(&run.shared, &run.plan.peer, run.plan.limits.connect);
                     match opened.await {
                         Ok(connection) => run.put_idle(connection),
                         Err(_) => return,
@@ -176,7 +176,7 @@ impl Loop {
 
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(connection) = idle.pop() {
+        while let Some(mut connection) = idle.pop() {
             if !connection.closed(&self.shared) {
                 return Some(connection);
             }
@@ -287,7 +287,7 @@ impl World for Loop {
                 None => {
                     let from = self.shared.epoch.now();
                     let opened =
-                        Connection::open(&self.shared, &self.plan.addresses, self.plan.limits.connect).await;
+                        Connection::open(&self.shared, &self.plan.peer, self.plan.limits.connect).await;
                     attempt.connect_ns = Some(self.shared.epoch.now() - from);
                     opened
                 }

@@ -1,15 +1,15 @@
 //! One attempt of one request on one connection.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::{Epoch, health};
+use super::{Epoch, Stream, health};
+use crate::peer::Peer;
 use crate::wire::{self, Framing};
 
 /// The longest response body kept.
@@ -103,7 +103,7 @@ pub(crate) enum End {
     Closed,
     /// The connection was reset, or another error of the socket.
     Reset(String),
-    /// The server took no connection.
+    /// The server took no connection, or none that can be trusted.
     Refused(String),
     /// A time limit passed; which one.
     Timeout(&'static str),
@@ -162,7 +162,7 @@ impl Attempt {
 
 /// An open connection.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// When its last answer was complete; `None` before the first.
     served_ns: Option<u64>,
 }
@@ -171,14 +171,10 @@ pub(crate) struct Connection {
 const AT_ONCE_NS: u64 = 1_000_000_000;
 
 impl Connection {
-    /// Opens a connection.
-    pub(crate) async fn open(
-        shared: &Shared,
-        addresses: &[SocketAddr],
-        limit: Duration,
-    ) -> Result<Self, End> {
+    /// Opens a connection; the limit holds for the handshake of TLS too.
+    pub(crate) async fn open(shared: &Shared, peer: &Peer, limit: Duration) -> Result<Self, End> {
         let until = Instant::now() + limit;
-        let connecting = TcpStream::connect(addresses);
+        let connecting = connect(peer);
         tokio::pin!(connecting);
         let connected = loop {
             let look = until.min(Instant::now() + LOOK);
@@ -196,23 +192,22 @@ impl Connection {
             Ok(Ok(stream)) => {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
                 shared.refused_in_a_row.store(0, Ordering::Relaxed);
-                stream.set_nodelay(true).map_err(|e| End::Reset(e.to_string()))?;
                 Ok(Self { stream, served_ns: None })
             }
-            Ok(Err(e)) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                shared.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
-                Err(End::Refused(e.to_string()))
+            Ok(Err(end)) => {
+                if matches!(end, End::Refused(_)) {
+                    shared.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(end)
             }
-            Ok(Err(e)) => Err(End::Reset(format!("connecting: {e}"))),
             Err(_) => Err(End::Timeout("connect")),
         }
     }
 
     /// Returns whether an idle connection is known to have been closed by the server.
-    pub(crate) fn closed(&self, shared: &Shared) -> bool {
-        let mut byte = [0_u8; 1];
-        // Anything but "nothing there yet" ends it: a byte nobody asked for does, too.
-        let open = matches!(self.stream.try_read(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+    pub(crate) fn closed(&mut self, shared: &Shared) -> bool {
+        // Anything but silence ends it: a byte nobody asked for does, too.
+        let open = self.stream.is_silent();
         if !open {
             self.note_closed(shared);
         }
@@ -224,6 +219,18 @@ impl Connection {
         if self.served_ns.is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS) {
             shared.closes_at_once.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+async fn connect(peer: &Peer) -> Result<Stream, End> {
+    let tcp = TcpStream::connect(peer.addresses.as_slice()).await.map_err(|e| match e.kind() {
+        io::ErrorKind::ConnectionRefused => End::Refused(e.to_string()),
+        _ => End::Reset(format!("connecting: {e}")),
+    })?;
+    tcp.set_nodelay(true).map_err(|e| End::Reset(e.to_string()))?;
+    match &peer.tls {
+        None => Ok(Stream::Plain(tcp)),
+        Some(tls) => tls.connect(tcp).await.map(Stream::tls).map_err(|e| End::Refused(e.to_string())),
     }
 }
 
@@ -272,22 +279,18 @@ pub(crate) async fn exchange(
 async fn send(
     shared: &Shared,
     limits: &Limits,
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     request: &[u8],
     sent: u64,
 ) -> Result<(), End> {
     // Nearly always the kernel takes all of it at once.
-    let written = match stream.try_write(request) {
-        Ok(written) => written,
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => 0,
-        Err(e) => return Err(End::Reset(e.to_string())),
-    };
+    let written = stream.write_now(request).map_err(|e| End::Reset(e.to_string()))?;
     health::note_write(shared.epoch.now() - sent);
-    if written == request.len() {
+    if written == request.len() && stream.is_flushed() {
         return Ok(());
     }
     let watch = Watch { sent, last: sent, body: false };
-    let rest = stream.write_all(&request[written..]);
+    let rest = stream.send(&request[written..]);
     tokio::pin!(rest);
     loop {
         let look = Instant::now() + LOOK;
@@ -307,7 +310,7 @@ async fn send(
 async fn receive(
     shared: &Shared,
     limits: &Limits,
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     attempt: &mut Attempt,
     sent: u64,
     keep: &mut bool,
@@ -337,6 +340,8 @@ async fn receive(
             Ok(0) if framing == Some(Framing::UntilClose) => return End::Complete,
             Ok(0) => return End::Closed,
             Ok(_) => {}
+            // TLS without the message that ends it.
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return End::Closed,
             Err(e) => return End::Reset(e.to_string()),
         }
         health::note_read(at_ns);

@@ -20,6 +20,21 @@
 //! no data). No parsing of events, no JSON, no logging, no lock shared with another thread and,
 //! once a buffer has grown, no allocation lies in between.
 //!
+//! # Under TLS
+//!
+//! An arrival is stamped when decrypted bytes are there: right after the read of the TLS stream
+//! that returned them, which is a `read(2)` of up to 4 KiB, the decryption of every TLS record that
+//! is then complete, and one record's bytes handed out. Decryption thus lies between the wire and
+//! the stamp, and so does the wait for the rest of a record that came in parts, which is the
+//! server's doing: nothing of a record is known before all of it is there. Records decrypted by
+//! one `read(2)` are reads of their own, microseconds apart. `sent` is read before the request is
+//! encrypted. A handshake is part of opening a connection: of what is done before the clock starts
+//! or, where a connection is made late, of `connect_ns` and the send lag, never of TTFT. It takes
+//! this thread's time, though, in which it stamps nothing else: a server that wants a connection
+//! for every request makes the wake lag larger with TLS.
+//!
+//! What `docs/load-accuracy.md` says of TLS was measured against the reference server.
+//!
 //! # How late a stamp may be
 //!
 //! The thread watches itself (`health`): a probe timer tells how late it notices
@@ -33,7 +48,10 @@
 //! A kept-alive connection that proves dead before any byte came back is replaced and the
 //! request sent once more: two rows, the first `superseded`. A server seen to close connections
 //! right after its answers gets a fresh connection for every further request, opened before
-//! `sent` is stamped.
+//! `sent` is stamped. Of a plain connection "no byte came back" is exact. Under TLS it means: no
+//! whole record with data. Session tickets and the message that ends a connection are no answer,
+//! so they are rightly not counted; but a server that dies after it has sent a part of its first
+//! record looks as if it had not begun, and its request is sent again.
 //!
 //! # Sessions
 //!
@@ -53,9 +71,11 @@ mod clients;
 mod clock;
 mod exchange;
 mod health;
+mod stream;
 mod turns;
 
 pub(crate) use clients::{Ended, Measured, Plan, Planned, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
 pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};
+pub(crate) use stream::Stream;

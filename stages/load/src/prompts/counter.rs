@@ -1,22 +1,32 @@
 //! What counts tokens: a `tokenizer.json`, or the server under load.
 
-use std::net::SocketAddr;
-
 use artifacts::Digest;
 use serde_json::{Value, json};
 
 use super::set::{LengthSource, PromptError};
 use crate::api_key::ApiKey;
 use crate::get::post_json;
-use crate::wire::Address;
+use crate::peer::Peer;
 
-/// Counts the tokens of a text, special tokens and chat template left out.
+/// Counts the tokens of texts.
 pub(crate) trait Counter {
-    /// Returns the number of tokens.
+    /// Returns the number of tokens of a text, special tokens and chat template left out.
     ///
     /// # Errors
     /// If it cannot be told.
     fn count(&self, text: &str) -> Result<u32, PromptError>;
+    /// Returns the length of a prompt with this text: the same, or with all that a chat template
+    /// puts around it.
+    ///
+    /// # Errors
+    /// If it cannot be told.
+    fn prompt_length(&self, text: &str) -> Result<u32, PromptError> {
+        self.count(text)
+    }
+    /// Returns the length of a prompt without text.
+    fn least(&self) -> u32 {
+        0
+    }
     /// Returns which kind of tokenizer counts.
     fn source(&self) -> LengthSource;
     /// Returns the digest of the tokenizer's file, or the fingerprint of the server's.
@@ -64,11 +74,27 @@ impl Counter for FileCounter {
 
 /// The tokenize endpoint of a server.
 pub(crate) struct ServerCounter {
-    address: Address,
-    addresses: Vec<SocketAddr>,
+    peer: Peer,
     model: String,
     api_key: Option<ApiKey>,
     fingerprint: String,
+    /// Where prompts go through the server's chat template.
+    template: Option<Template>,
+}
+
+/// A chat template that the server applies.
+struct Template {
+    /// The system message before each prompt.
+    system: Option<String>,
+    /// Tokens of a prompt without text.
+    least: u32,
+}
+
+/// What becomes of special tokens: those a tokenizer adds, and those written out in a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Special {
+    LeftOut,
+    Kept,
 }
 
 /// What the fingerprint is taken of: words, numbers, code, white space, several scripts.
@@ -81,48 +107,66 @@ impl ServerCounter {
     /// # Errors
     /// If the server does not tokenize, or not as `expected`.
     pub(crate) fn open(
-        address: Address,
-        addresses: Vec<SocketAddr>,
+        peer: Peer,
         model: &str,
         api_key: Option<&ApiKey>,
         expected: Option<&str>,
     ) -> Result<Self, PromptError> {
-        let mut counter = Self {
-            address,
-            addresses,
-            model: model.to_owned(),
-            api_key: api_key.cloned(),
-            fingerprint: String::new(),
-        };
-        let tokens = counter.tokens(PROBE)?;
+        let (model, api_key) = (model.to_owned(), api_key.cloned());
+        let mut counter = Self { peer, model, api_key, fingerprint: String::new(), template: None };
+        let tokens = counter.tokens(PROBE, Special::LeftOut)?;
         let text = serde_json::to_vec(&tokens).expect("numbers always serialize");
         counter.fingerprint = Digest::of(&text).to_string();
         match expected {
             Some(expected) if expected != counter.fingerprint => Err(PromptError(format!(
                 "the server at {} tokenizes otherwise than the workload declares: fingerprint {}, expected {expected}",
-                counter.address, counter.fingerprint
+                counter.peer.address, counter.fingerprint
             ))),
             _ => Ok(counter),
         }
     }
 
-    fn tokens(&self, text: &str) -> Result<Vec<i64>, PromptError> {
+    /// Counts prompts as the server's chat template makes them of a text, if the server tells it.
+    ///
+    /// # Errors
+    /// If the server is gone.
+    pub(crate) fn with_template(mut self, system: Option<String>) -> Result<Self, PromptError> {
+        let mut template = Template { system, least: 0 };
+        if let Some(prompt) = self.applied(&template, "")? {
+            template.least = length(&self.tokens(&prompt, Special::Kept)?);
+            self.template = Some(template);
+        }
+        Ok(self)
+    }
+
+    /// Returns a prompt as the model gets it; `None` if the server does not tell.
+    fn applied(&self, template: &Template, text: &str) -> Result<Option<String>, PromptError> {
+        let system = template.system.iter().map(|system| json!({"role": "system", "content": system}));
+        let messages: Vec<Value> = system.chain([json!({"role": "user", "content": text})]).collect();
+        let body = json!({"model": self.model, "messages": messages});
+        let (status, answer) = post_json(&self.peer, "/apply-template", &body, self.api_key.as_ref())
+            .map_err(|e| PromptError(format!("{}: POST /apply-template: {e}", self.peer.address)))?;
+        let answer = serde_json::from_slice::<Value>(&answer).ok().filter(|_| status == 200);
+        Ok(answer.and_then(|answer| answer["prompt"].as_str().map(str::to_owned)))
+    }
+
+    fn tokens(&self, text: &str, special: Special) -> Result<Vec<i64>, PromptError> {
+        let kept = special == Special::Kept;
         // One body for all: llama.cpp reads `content`, vLLM and SGLang `prompt`, TGI `inputs`.
         let body = json!({
             "model": self.model, "content": text, "prompt": text, "inputs": text,
-            "add_special": false, "add_special_tokens": false,
+            "add_special": kept, "add_special_tokens": kept, "parse_special": kept,
         });
         let wrong = |message: String| {
             let message = self.api_key.as_ref().map_or_else(|| message.clone(), |key| key.mask(&message));
             PromptError(format!(
                 "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
                  or lengths in words",
-                self.address
+                self.peer.address
             ))
         };
-        let (status, answer) =
-            post_json(&self.address, &self.addresses, "/tokenize", &body, self.api_key.as_ref())
-                .map_err(|e| wrong(e.to_string()))?;
+        let (status, answer) = post_json(&self.peer, "/tokenize", &body, self.api_key.as_ref())
+            .map_err(|e| wrong(e.to_string()))?;
         if status != 200 {
             let text: String = String::from_utf8_lossy(&answer).trim().chars().take(200).collect();
             return Err(wrong(format!("HTTP {status} {text}")));
@@ -138,14 +182,30 @@ impl ServerCounter {
 
 impl Counter for ServerCounter {
     fn count(&self, text: &str) -> Result<u32, PromptError> {
-        Ok(u32::try_from(self.tokens(text)?.len()).unwrap_or(u32::MAX))
+        Ok(length(&self.tokens(text, Special::LeftOut)?))
+    }
+
+    fn prompt_length(&self, text: &str) -> Result<u32, PromptError> {
+        let Some(template) = &self.template else { return self.count(text) };
+        let prompt = self.applied(template, text)?.ok_or_else(|| {
+            PromptError(format!("{} no longer applies its chat template", self.peer.address))
+        })?;
+        Ok(length(&self.tokens(&prompt, Special::Kept)?))
+    }
+
+    fn least(&self) -> u32 {
+        self.template.as_ref().map_or(0, |template| template.least)
     }
 
     fn source(&self) -> LengthSource {
-        LengthSource::ServerTokenizer
+        if self.template.is_some() { LengthSource::ServerTemplate } else { LengthSource::ServerTokenizer }
     }
 
     fn identity(&self) -> &str {
         &self.fingerprint
     }
+}
+
+fn length(tokens: &[i64]) -> u32 {
+    u32::try_from(tokens.len()).unwrap_or(u32::MAX)
 }

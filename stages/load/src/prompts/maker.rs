@@ -173,7 +173,7 @@ impl<'a> Maker<'a> {
         let mut prompt = draft.prompt();
         self.fill(&mut prompt, draws, stream, place, draft.output)?;
         if let Some(counter) = self.counter {
-            prompt.tokens = Some(counter.count(&prompt.text)?);
+            prompt.tokens = Some(counter.prompt_length(&prompt.text)?);
         }
         Ok(prompt)
     }

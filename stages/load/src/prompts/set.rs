@@ -68,6 +68,9 @@ impl std::error::Error for PromptError {}
 pub enum LengthSource {
     /// Tokens, by the tokenize endpoint of the server under load.
     ServerTokenizer,
+    /// Tokens, by the tokenize endpoint of the server under load, of what its chat template makes
+    /// of a prompt.
+    ServerTemplate,
     /// Tokens, by a `tokenizer.json`.
     TokenizerFile,
     /// Words.
@@ -83,6 +86,7 @@ impl LengthSource {
     pub fn word(self) -> &'static str {
         match self {
             Self::ServerTokenizer => "server-tokenizer",
+            Self::ServerTemplate => "server-template",
             Self::TokenizerFile => "tokenizer-file",
             Self::Words => "words",
             Self::Characters => "characters",
@@ -212,7 +216,9 @@ impl PromptSet {
         let text = |f: &dyn Fn(&Prompt) -> Option<String>| all.iter().map(|p| f(p)).collect::<Vec<_>>();
         let int = |f: &dyn Fn(&Prompt) -> Option<i64>| all.iter().map(|p| f(p)).collect::<Vec<_>>();
         let length_unit = match self.length_source {
-            LengthSource::ServerTokenizer | LengthSource::TokenizerFile => "tokens",
+            LengthSource::ServerTokenizer | LengthSource::ServerTemplate | LengthSource::TokenizerFile => {
+                "tokens"
+            }
             LengthSource::Characters => "characters",
             LengthSource::Words | LengthSource::Given => "words",
         };
@@ -240,7 +246,8 @@ impl PromptSet {
                     .describe("`cap`: at most so many; `exact`: end of sequence ignored"),
                 Column::int("tokens", int(&|p| p.tokens.map(i64::from)))
                     .unit("tok")
-                    .describe("length of the text as the workload's tokenizer counts it; null without one"),
+                    .describe("its length as the workload's tokenizer counts it, with the chat template if `length_source` is \
+                         `server-template`; null without a tokenizer"),
                 Column::int("words", int(&|p| Some(p.text.split_whitespace().count() as i64)))
                     .unit("words")
                     .describe("length of the text in words"),

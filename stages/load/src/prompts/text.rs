@@ -135,7 +135,14 @@ fn write_tokens(
     wanted: u32,
     counter: &dyn Counter,
 ) -> Result<(), PromptError> {
-    let before = if text.is_empty() { 0 } else { counter.count(text)? };
+    if text.is_empty() && wanted <= counter.least() {
+        return Err(PromptError(format!(
+            "no prompt can have {wanted} tokens: the server's chat template alone takes {}; ask for more, or give the \
+             workload `tokenizer: {{server: {{template: left-out}}}}`",
+            counter.least()
+        )));
+    }
+    let before = if text.is_empty() { 0 } else { counter.prompt_length(text)? };
     let target = before + wanted;
     // Texts of ever more words, as places in one buffer.
     let (mut buffer, mut ends) = (text.clone(), vec![text.len()]);
@@ -151,7 +158,7 @@ fn write_tokens(
     let mut guess = ((f64::from(wanted) / 1.1) as usize).max(1);
     loop {
         let tried = extend(guess, words, &mut ends);
-        let count = counter.count(&tried)?;
+        let count = counter.prompt_length(&tried)?;
         if count <= target {
             low = (guess, count, tried);
         } else {
@@ -183,7 +190,7 @@ fn write_tokens(
             None if fitted.is_empty() => words.next().to_owned(),
             None => format!("{fitted} {}", words.next()),
         };
-        let next = counter.count(&longer)?;
+        let next = counter.prompt_length(&longer)?;
         if (count..=target).contains(&next) {
             (fitted, count) = (longer, next);
         }

@@ -19,4 +19,4 @@ pub(crate) use pin::pin;
 pub use sessions::{Sessions, Think, ThinkDrawn, ThinkRange, Turns, TurnsDrawn};
 pub(crate) use shipped::shipped;
 pub use structured::Structured;
-pub use tokenizer::{ServerTokenizer, Tokenizer, TokenizerFile, TokenizerServer};
+pub use tokenizer::{ChatTemplate, ServerTokenizer, Tokenizer, TokenizerFile, TokenizerServer};

@@ -44,4 +44,19 @@ pub struct ServerTokenizer {
     /// cell; so engines that are compared are known to count alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
+    /// Whether the tokens of the chat template are part of a prompt's length.
+    #[serde(default)]
+    pub template: ChatTemplate,
+}
+
+/// What becomes of the tokens that a server's chat template puts around a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChatTemplate {
+    /// A prompt has its length with them, where the API is chat and the server tells its template
+    /// (llama.cpp, `POST /apply-template`). Turns of sessions are counted without.
+    #[default]
+    Counted,
+    /// A prompt has its length without them.
+    LeftOut,
 }

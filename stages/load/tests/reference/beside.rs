@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use artifacts::Table;
 use load::reference::{Behaviour, Fault, ReferenceServer};
@@ -13,7 +13,9 @@ use load::{
     requests_table, run_load, run_load_into, summarize,
 };
 use pipeline::stage::Control;
+use serde_json::json;
 
+use crate::canned::{Canned, document, events};
 use crate::common::{Run, closed};
 
 /// Writes a program named `nvidia-smi`. A shell writes it: a file that this process holds open for
@@ -54,6 +56,59 @@ fn table(files: &LoadFiles, name: &str) -> Table {
     let table = Table::from_parquet(std::fs::read(&file.path).unwrap()).unwrap();
     assert_eq!(table.rows() as u64, file.rows);
     table
+}
+
+/// A stub that tells its state at one path, as SGLang does: settings of the server, then of each
+/// scheduler what it does just now, of which the throughput changes at every sample.
+fn sglang(path: &'static str) -> Canned {
+    let samples = AtomicU32::new(0);
+    Canned::start(move |asked| match asked.path.as_str() {
+        asked if asked == path => {
+            let sample = samples.fetch_add(1, Ordering::Relaxed);
+            let state =
+                json!({"last_gen_throughput": 100.5 + f64::from(sample), "memory_usage": {"weight": 2.5}});
+            document(&json!({
+                "model_path": "m", "tp_size": 1, "disable_radix_cache": false, "version": "0.5.23",
+                "internal_states": [state],
+            }))
+        }
+        "/server_info" | "/get_server_info" => {
+            vec![b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()]
+        }
+        _ => events(&[json!({"choices": [{"text": "x", "finish_reason": "stop"}]})]),
+    })
+}
+
+#[test]
+fn the_state_of_sglang_is_sampled_at_its_new_path_and_at_its_old_one() {
+    let run = Run { requests: 2, ..Run::default() };
+    let sampled = |server: &Canned, path: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let telemetry = Telemetry { probes: true, ..quick() };
+        let beside = Beside { server_info: Some(path.to_owned()), ..beside(telemetry) };
+        let (spec, target) = (run.spec(), run.target(server.url.clone()));
+        let files =
+            run_load_into(&spec, &target, &beside, folder.path(), &Control::quiet(), &mut |_, _| Ok(()));
+        (files.unwrap(), folder)
+    };
+    for path in ["/server_info", "/get_server_info"] {
+        let server = sglang(path);
+        let (files, _folder) = sampled(&server, path);
+        let info = table(&files, "server_info");
+        let names: Vec<_> = info.text("name").unwrap().into_iter().map(Option::unwrap).collect();
+        let constant = ["/disable_radix_cache", "/internal_states/0/memory_usage/weight", "/tp_size"];
+        for name in constant {
+            assert_eq!(names.iter().filter(|n| **n == name).count(), 1, "{name}");
+        }
+        let changing = names.iter().filter(|n| **n == "/internal_states/0/last_gen_throughput").count();
+        // Before the first request and after the last.
+        assert!(changing >= 2 && names.len() == constant.len() + changing, "{names:?}");
+        let other = if path == "/server_info" { "/get_server_info" } else { "/server_info" };
+        let (files, _folder) = sampled(&server, other);
+        assert!(files.tables.iter().all(|table| table.name != "server_info"));
+        let reason = files.observations["server_info"].as_str().unwrap().to_owned();
+        assert!(reason.contains(&format!("asking {other}: HTTP 404")), "{reason}");
+    }
 }
 
 #[test]

@@ -10,7 +10,11 @@ use serde_json::json;
 use crate::common::Run;
 
 fn launcher() -> Launcher {
-    Launcher { program: PathBuf::from(env!("CARGO_BIN_EXE_reference-server")), arguments: Vec::new() }
+    Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_reference-server")),
+        arguments: Vec::new(),
+        ca_file: None,
+    }
 }
 
 fn small(bound: Bound) -> Calibration {

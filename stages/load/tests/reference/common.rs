@@ -73,6 +73,7 @@ impl Run {
     pub(crate) fn target(&self, url: String) -> Target {
         Target {
             base_url: url,
+            ca_file: None,
             model: "reference".to_owned(),
             api: self.api,
             path: None,

@@ -264,11 +264,3 @@ fn a_whole_answer_with_an_error_is_an_http_error() {
     let result = Run { delivery: Delivery::Whole, ..Run::with(Fault::Status(500)) }.result();
     assert_eq!(statuses(&result), [RequestStatus::HttpError; 6]);
 }
-
-#[test]
-fn https_is_refused_with_a_clear_word() {
-    let run = Run::default();
-    let target = run.target("https://127.0.0.1:1".to_owned());
-    let error = run_load(&run.spec(), &target, &Control::quiet()).unwrap_err();
-    assert!(error.to_string().contains("https is not supported"), "{error}");
-}

@@ -10,5 +10,6 @@ mod sessions;
 mod stage;
 mod structured;
 mod studies;
+mod tls;
 mod tokens;
 mod wire;

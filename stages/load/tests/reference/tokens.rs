@@ -173,6 +173,83 @@ fn target(url: &str) -> Target {
     Target { api: Api::OpenaiCompletions, ..Run::default().target(url.to_owned()) }
 }
 
+/// A server of chat whose template puts four tokens before a message and two after it, and one
+/// for each word of a system message.
+fn chatting_server(applies: bool) -> Canned {
+    Canned::start(move |asked| match asked.path.as_str() {
+        "/apply-template" if applies => {
+            let said = |role: &str| {
+                let messages = asked.body["messages"].as_array().unwrap().iter();
+                let texts = messages.filter(|m| m["role"] == role).map(|m| m["content"].as_str().unwrap());
+                texts.collect::<Vec<_>>().join(" ")
+            };
+            document(&json!({"prompt": format!("<s> {} <u> = = {} </u> <a>", said("system"), said("user"))}))
+        }
+        "/tokenize" => {
+            let text = asked.body["content"].as_str().unwrap();
+            // Marks are tokens of their own only where the whole prompt is tokenized.
+            assert_eq!(asked.body["parse_special"], json!(text.contains("<u>")));
+            assert_eq!(asked.body["parse_special"], asked.body["add_special"]);
+            let tokens: Vec<usize> = text.split_whitespace().map(str::len).collect();
+            document(&json!({"tokens": tokens}))
+        }
+        _ => document(&json!({"error": "no such path"})),
+    })
+}
+
+fn chat(url: &str, more: &Json, tokens: u32) -> Result<PromptSet, String> {
+    let mut asked =
+        json!({"prompts": {"words": {"length": {"tokens": tokens}}}, "tokenizer": {"server": {}}});
+    for (key, value) in more.as_object().unwrap() {
+        asked[key] = value.clone();
+    }
+    let settings: Settings =
+        serde_json::from_value(json!({"workload": workload(&asked), "arrival": "sequential", "requests": 2}))
+            .unwrap();
+    let target = Target { api: Api::OpenaiChat, ..target(url) };
+    LoadSpec::for_target(settings, origin(), &target).map(|spec| spec.prompts).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_chat_prompt_has_its_length_with_the_servers_template_around_it() {
+    let server = chatting_server(true);
+    let words = |set: &PromptSet| texts(set).iter().map(|t| t.split_whitespace().count()).collect::<Vec<_>>();
+    let set = chat(&server.url, &json!({}), 40).unwrap();
+    assert_eq!(set.length_source, LengthSource::ServerTemplate);
+    assert!(set.measured.iter().all(|prompt| prompt.tokens == Some(40)));
+    assert_eq!(words(&set), [34, 34]);
+    let set = chat(&server.url, &json!({"system": "be brief"}), 40).unwrap();
+    assert_eq!(words(&set), [32, 32]);
+    let prefix = json!({"shared-prefix": {"prefix": {"tokens": 20}, "suffix": {"tokens": 10}}});
+    let set = chat(&server.url, &json!({"prompts": prefix}), 0).unwrap();
+    assert_eq!(words(&set), [24, 24]);
+}
+
+#[test]
+fn the_template_is_left_out_where_asked_for_in_sessions_and_where_the_server_does_not_tell_it() {
+    let (telling, silent) = (chatting_server(true), chatting_server(false));
+    let left_out = json!({"tokenizer": {"server": {"template": "left-out"}}});
+    for (server, more) in [
+        (&telling, left_out),
+        (&telling, json!({"sessions": {"turns": 2, "think-time": "0 s"}})),
+        (&silent, json!({})),
+    ] {
+        let set = chat(&server.url, &more, 40).unwrap();
+        assert_eq!(set.length_source, LengthSource::ServerTokenizer, "{more}");
+        assert!(texts(&set).iter().all(|text| text.split_whitespace().count() == 40), "{more}");
+    }
+}
+
+#[test]
+fn a_length_that_the_template_alone_exceeds_is_told_with_a_remedy() {
+    let error = chat(&chatting_server(true).url, &json!({}), 6).unwrap_err();
+    assert!(
+        error.contains("no prompt can have 6 tokens: the server's chat template alone takes 6"),
+        "{error}"
+    );
+    assert!(error.contains("template: left-out"), "{error}");
+}
+
 #[test]
 fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
     let shapes: [fn(Vec<i64>) -> Json; 3] = [

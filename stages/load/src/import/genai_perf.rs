@@ -1,0 +1,279 @@
+//! GenAI-Perf: `profile_export.json`, which its Perf Analyzer writes, with every request and every
+//! response as they came.
+//!
+//! The layout is that of `src/profile_data_exporter.cc` of the repository
+//! `triton-inference-server/perf_analyzer` (GenAI-Perf 0.0.16); what a response holds is read as
+//! `genai_perf/profile_data_parser/llm_profile_data_parser.py` there reads it.
+
+use std::collections::BTreeMap;
+
+use artifacts::Digest;
+use serde_json::Value;
+
+use super::json::{At, ImportError};
+use super::rows::{FAILED, Imported, Row};
+use super::stage::index;
+use crate::api::Api;
+use crate::sse::{Division, divide};
+
+/// Refuses a file of aggregates.
+pub(crate) fn aggregates() -> ImportError {
+    ImportError::at(
+        "",
+        "this file holds GenAI-Perf's aggregates and no request",
+        "give the file without `_genai_perf` in its name from the same folder, such as `profile_export.json`",
+    )
+}
+
+/// Who answered, which decides how a response is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// Server-sent events, or one document, of the OpenAI API.
+    Openai,
+    /// A text a response.
+    Triton,
+}
+
+/// Reads a file; `entry` says which of several load levels.
+pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, ImportError> {
+    if file.get("experiments").is_none() {
+        return Err(aggregates());
+    }
+    let endpoint = file.get("endpoint").map(|v| v.text()).transpose()?.unwrap_or_default();
+    let service = service(&file.need("service_kind")?, endpoint)?;
+    let experiments = file.need("experiments")?.items()?;
+    let experiment = &experiments[index(experiments.len(), entry)?];
+    let mut imported = Imported::default();
+    let requests = experiment.need("requests")?.items()?;
+    let mut base = i64::MAX;
+    for request in &requests {
+        base = base.min(request.need("timestamp")?.count()?);
+    }
+    for request in &requests {
+        imported.requests.push(row(request, service, base)?);
+    }
+    sessions(&requests, &mut imported)?;
+    let mode = experiment.need("experiment")?;
+    let facts = &mut imported.facts;
+    match mode.need("mode")?.text()? {
+        "concurrency" => {
+            facts.arrival = Some("closed-loop".to_owned());
+            facts.clients = Some(mode.need("value")?.count()?);
+        }
+        // Sessions are written as a rate of 0.
+        _ => facts.rate = Some(mode.need("value")?.number()?).filter(|rate| *rate > 0.0),
+    }
+    facts.tool_version = file.get("version").map(|v| v.text().map(str::to_owned)).transpose()?;
+    facts.model = requests.iter().find_map(|r| payload(r)?["model"].as_str().map(str::to_owned));
+    facts.api = (!endpoint.is_empty()).then(|| endpoint.to_owned());
+    facts.started_unix_ns = (base < i64::MAX).then_some(base);
+    facts.streamed = imported.requests.iter().any(|row| row.chunks_ns.is_some()).then_some(true);
+    if imported.requests.iter().any(|row| row.tokens_source.as_deref() == Some("chunks")) {
+        imported.warnings.push(
+            "output tokens are counted as chunks where no usage came: GenAI-Perf counts with a tokenizer of its own, \
+             which the file does not name"
+                .to_owned(),
+        );
+    }
+    imported.map(&[
+        ("sent_ns", "timestamp − the smallest"),
+        ("first_token_ns", "response_timestamps of the first response that completes an event with text"),
+        ("last_token_ns", "response_timestamps of the last such response"),
+        ("chunks.at_ns", "response_timestamps of the response that completes the event"),
+        ("done_ns", "the last of response_timestamps"),
+        ("prompt_tokens, cached_prompt_tokens", "usage in response_outputs"),
+        ("output_tokens, tokens_source", "usage in response_outputs, else events with text"),
+        ("requested_output_tokens, prompt_digest", "request_inputs"),
+        ("status, error", "an error in response_outputs, or no response"),
+    ]);
+    Ok(imported)
+}
+
+fn service(kind: &At<'_>, endpoint: &str) -> Result<Service, ImportError> {
+    let text = ["embeddings", "ranking", "rerank", "infer"].iter().all(|word| !endpoint.contains(word));
+    match kind.text()? {
+        "openai" if text => Ok(Service::Openai),
+        "triton" | "dynamic_grpc" => Ok(Service::Triton),
+        other => Err(ImportError::at(
+            kind.path.clone(),
+            format!("`{other}` at `{endpoint}` answers with no text that is read here"),
+            "read are `openai` (completions and chat) and `triton` with `text_output`; write the requests as CSV and \
+             import them with `tool: csv`",
+        )),
+    }
+}
+
+/// The request's body, where the file holds it.
+fn payload(request: &At<'_>) -> Option<Value> {
+    serde_json::from_str(request.value["request_inputs"]["payload"].as_str()?).ok()
+}
+
+fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError> {
+    let start = request.need("timestamp")?.count()?;
+    let mut moments = Vec::new();
+    for stamp in request.need("response_timestamps")?.items()? {
+        let moment = stamp.count()?;
+        if moment < start || moments.last().is_some_and(|last| moment - base < *last) {
+            return Err(ImportError::at(
+                stamp.path,
+                "the response came before what it follows: a negative time",
+                "the wall clock was set back during the run: measure again",
+            ));
+        }
+        moments.push(moment - base);
+    }
+    let outputs = request.need("response_outputs")?;
+    let responses = outputs.items()?;
+    if responses.len() != moments.len() {
+        return Err(ImportError::at(
+            outputs.path,
+            format!("{} entries beside {} of `response_timestamps`", responses.len(), moments.len()),
+            "the tool writes a timestamp for each response; the file has been changed",
+        ));
+    }
+    let mut row = Row { sent_ns: Some(start - base), done_ns: moments.last().copied(), ..Row::default() };
+    let asked = payload(request).unwrap_or_default();
+    row.requested_output_tokens =
+        asked["max_tokens"].as_i64().or_else(|| asked["max_completion_tokens"].as_i64());
+    row.prompt_digest = prompt(request, &asked).map(|text| Digest::of(text.as_bytes()).to_string());
+    let mut told = Told::default();
+    match service {
+        Service::Triton => {
+            for (response, moment) in responses.iter().zip(&moments) {
+                told.text(*moment, response.need("text_output")?.text()?);
+            }
+        }
+        Service::Openai => {
+            let mut texts = Vec::new();
+            for response in &responses {
+                texts.push(response.need("response")?.text()?);
+            }
+            told.responses(&texts, &moments);
+        }
+    }
+    // Without streaming the one answer tells nothing of its first token.
+    let streamed = service == Service::Triton || told.events;
+    row.last_token_ns = told.chunks.last().copied();
+    if streamed {
+        row.first_token_ns = told.chunks.first().copied();
+        row.output_tokens = (!told.chunks.is_empty()).then_some(told.chunks.len() as i64);
+        row.tokens_source = row.output_tokens.map(|_| "chunks".to_owned());
+        row.chunks_ns = Some(told.chunks);
+    }
+    if told.output_tokens.is_some() {
+        row.output_tokens = told.output_tokens;
+        row.tokens_source = Some("usage".to_owned());
+    }
+    (row.prompt_tokens, row.cached_prompt_tokens) = (told.prompt_tokens, told.cached_prompt_tokens);
+    row.finish_reason = told.finish_reason;
+    row.error = told.error.or_else(|| moments.is_empty().then(|| "the file holds no response".to_owned()));
+    row.status = if row.error.is_some() { FAILED } else { "ok" }.to_owned();
+    if row.error.is_some() {
+        (row.output_tokens, row.tokens_source) = (None, None);
+    }
+    if !told.all.is_empty() {
+        row.output_characters = Some(told.all.chars().count() as i64);
+        row.output_digest = Some(Digest::of(told.all.as_bytes()).to_string());
+    }
+    Ok(row)
+}
+
+/// The prompt's text, where the request has one alone.
+fn prompt(request: &At<'_>, asked: &Value) -> Option<String> {
+    let one = |value: &Value| match value {
+        Value::Array(items) if items.len() == 1 => items[0].as_str().map(str::to_owned),
+        other => other.as_str().map(str::to_owned),
+    };
+    let messages = asked["messages"].as_array();
+    let message = messages.filter(|all| all.len() == 1).and_then(|all| one(&all[0]["content"]));
+    one(&asked["prompt"]).or(message).or_else(|| one(&request.value["request_inputs"]["text_input"]))
+}
+
+/// What the responses of one request tell.
+#[derive(Debug, Default)]
+struct Told {
+    /// When each event with text was complete.
+    chunks: Vec<i64>,
+    all: String,
+    /// Whether the answer came as events.
+    events: bool,
+    output_tokens: Option<i64>,
+    prompt_tokens: Option<i64>,
+    cached_prompt_tokens: Option<i64>,
+    finish_reason: Option<String>,
+    error: Option<String>,
+}
+
+impl Told {
+    fn text(&mut self, moment: i64, text: &str) {
+        if !text.is_empty() {
+            self.chunks.push(moment);
+            self.all.push_str(text);
+        }
+    }
+
+    /// Reads responses as pieces of one body: the tool keeps what each read of the socket gave, so
+    /// an event may lie in two responses, and several in one.
+    fn responses(&mut self, texts: &[&str], moments: &[i64]) {
+        let (mut body, mut ends) = (String::new(), Vec::new());
+        for text in texts {
+            // An event begins its line; where the one before lacks its end, it was cut away.
+            if text.starts_with("data:") && !body.is_empty() && !body.ends_with('\n') {
+                body.push_str("\n\n");
+                ends.pop();
+                ends.push(body.len());
+            }
+            body.push_str(text);
+            ends.push(body.len());
+        }
+        self.events = body.lines().any(|line| line.starts_with("data:"));
+        let failure = |line: &&str| line.starts_with("event:") && line.to_lowercase().contains("error");
+        self.error = body.lines().find(failure).map(str::to_owned);
+        let division = if self.events { Division::Events } else { Division::Whole };
+        let (events, _) = divide(body.as_bytes(), division);
+        for event in events {
+            let Some(moment) = moments.get(ends.partition_point(|end| *end <= event.end)) else { continue };
+            let data = event.data.trim_ascii();
+            if data == b"[DONE]" || data.is_empty() {
+                continue;
+            }
+            let Ok(value) = serde_json::from_slice::<Value>(data) else {
+                let text = String::from_utf8_lossy(data);
+                let start: String = text.chars().take(200).collect();
+                self.error.get_or_insert(format!("a response is not JSON: {start}"));
+                continue;
+            };
+            let told = Api::OpenaiChat.read(&value);
+            let text = match told.text {
+                Some(crate::api::Text::New(text)) => text,
+                _ => String::new(),
+            };
+            self.text(*moment, &(told.reasoning.unwrap_or_default() + &text));
+            self.output_tokens = told.output_tokens.or(self.output_tokens);
+            self.prompt_tokens = told.prompt_tokens.or(self.prompt_tokens);
+            self.cached_prompt_tokens = told.cached_prompt_tokens.or(self.cached_prompt_tokens);
+            self.finish_reason = told.finish_reason.or(self.finish_reason.take());
+            self.error = self.error.take().or(told.error);
+        }
+    }
+}
+
+/// Numbers sessions and their turns in the order in which they were sent.
+fn sessions(requests: &[At<'_>], imported: &mut Imported) -> Result<(), ImportError> {
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|i| imported.requests[*i].sent_ns);
+    let mut known: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    for i in order {
+        let inputs = requests[i].get("request_inputs");
+        let Some(id) = inputs.and_then(|inputs| inputs.get("session_id")) else { continue };
+        let next = known.len() as i64;
+        let (session, turn) = known.entry(id.text()?.to_owned()).or_insert((next, 0));
+        *turn += 1;
+        imported.requests[i].session_id = Some(*session);
+        imported.requests[i].turn = Some(*turn);
+    }
+    if !known.is_empty() {
+        imported.map(&[("session_id, turn", "request_inputs.session_id, numbered in the order of sending")]);
+    }
+    Ok(())
+}

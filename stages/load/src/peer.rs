@@ -1,0 +1,63 @@
+//! A server as connections need it: where it is, and how it is spoken to.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use tls::{Tls, TlsError};
+
+use crate::wire::{Address, Scheme};
+
+/// Where a server is and how it is spoken to.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: Address,
+    /// What its host resolves to; at least one.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// For `https://`.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// A URL leads nowhere.
+#[derive(Debug)]
+pub(crate) enum PeerError {
+    /// It is none, or its host has no address.
+    Url(String),
+    /// There is nobody to trust.
+    Tls(TlsError),
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(message) => f.write_str(message),
+            Self::Tls(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Peer {
+    /// Reads a base URL and resolves its host. With `ca_file` only its certificates are trusted.
+    ///
+    /// # Errors
+    /// If it is no URL, its host has no address, or no certificate is to be trusted.
+    pub(crate) fn find(url: &str, ca_file: Option<&Path>) -> Result<Self, PeerError> {
+        let address = Address::parse(url).map_err(PeerError::Url)?;
+        let tls = match (address.scheme, ca_file) {
+            (Scheme::Https, file) => Some(Tls::new(&address.host, file).map_err(PeerError::Tls)?),
+            (Scheme::Http, None) => None,
+            (Scheme::Http, Some(file)) => {
+                let file = file.display();
+                return Err(PeerError::Url(format!("{url} is not https://, so {file} would prove nothing")));
+            }
+        };
+        let addresses = (address.host.as_str(), address.port)
+            .to_socket_addrs()
+            .map_err(|e| PeerError::Url(format!("{address}: {e}")))?
+            .collect::<Vec<_>>();
+        if addresses.is_empty() {
+            return Err(PeerError::Url(format!("{address} has no address")));
+        }
+        Ok(Self { address, addresses, tls })
+    }
+}
