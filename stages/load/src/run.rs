@@ -16,10 +16,12 @@ use crate::drive::{Company, Driven, Start, drive, resolve};
 use crate::get::Endpoint;
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
-use crate::rows::{ChunkRow, RequestRow, RequestStatus};
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
+use crate::summarizer::Summarizer;
+use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
 use crate::wire::Address;
 use crate::workload::{Tokenizer, Workload};
@@ -218,8 +220,8 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
     let unix = driven.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     CellFacts {
         source: RowSource::Measured,
-        expected_requests: spec.prompts.measured.len() as u64,
-        warmup_requests: spec.prompts.warmup.len() as u64,
+        expected_requests: spec.prompts.count(Phase::Measured) as u64,
+        warmup_requests: spec.prompts.count(Phase::Warmup) as u64,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),
@@ -236,38 +238,46 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
 }
 
 impl LoadSpec {
-    /// Makes what a stage's canonical settings ask for, prompts included.
+    /// Makes what a stage's canonical settings ask for. The prompts lie in the system's folder
+    /// for temporary files.
     ///
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
-        Self::counted(settings, origin, None)
+        Self::counted(settings, origin, None, &std::env::temp_dir())
     }
 
-    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens. The
+    /// prompts lie in `folder`, in a file without a name.
     ///
     /// # Errors
     /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
-    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+    pub fn for_target(
+        settings: Settings,
+        origin: Origin,
+        target: &Target,
+        folder: &Path,
+    ) -> Result<Self, PromptError> {
         let tokenizer = match &settings.workload {
             Some(WorkloadChoice::Inline(workload)) => workload.tokenizer.clone(),
             Some(WorkloadChoice::Name(_)) | None => None,
         };
         let Some(Tokenizer::Server(declared)) = tokenizer else {
-            return Self::counted(settings, origin, None);
+            return Self::counted(settings, origin, None, folder);
         };
         let address = Address::parse(&target.base_url).map_err(PromptError)?;
         let addresses = resolve(&address).map_err(|e| PromptError(e.0))?;
         let expected = declared.server.fingerprint.as_deref();
         let server =
             ServerCounter::open(address, addresses, &target.model, target.api_key.as_ref(), expected)?;
-        Self::counted(settings, origin, Some(&server))
+        Self::counted(settings, origin, Some(&server), folder)
     }
 
     fn counted(
         settings: Settings,
         origin: Origin,
         server: Option<&dyn Counter>,
+        folder: &Path,
     ) -> Result<Self, PromptError> {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
         else {
@@ -279,8 +289,9 @@ impl LoadSpec {
             Some(sessions) => Amount::Sessions(sessions as usize),
             None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
         };
+        let warmup = settings.warmup as usize;
         Ok(Self {
-            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
+            prompts: PromptSet::with_counter(&workload, &origin, warmup, amount, server, folder)?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,
@@ -292,6 +303,14 @@ impl LoadSpec {
 }
 
 impl LoadResult {
+    /// Returns the usual table of the run.
+    ///
+    /// # Errors
+    /// If the rows are so many that files are needed, and the disk refuses.
+    pub fn summary(&self, slo: &Slo) -> std::io::Result<Summary> {
+        Summarizer::of(&self.requests, &self.chunks, slo)
+    }
+
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
         Tally::of(&self.requests, &self.chunks).statuses

@@ -2,8 +2,8 @@
 
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Phase,
+    Prompt, PromptSet, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -93,6 +93,11 @@ impl Run {
     pub(crate) fn result(&self) -> LoadResult {
         self.send().0
     }
+}
+
+/// The measured prompts of a run.
+pub(crate) fn prompts(spec: &LoadSpec) -> Vec<Prompt> {
+    spec.prompts.of(Phase::Measured).unwrap()
 }
 
 /// The statuses of all attempts in order.
