@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Bytes of rendered requests that wait at most, and as many again that were taken together.
-const LIMIT: usize = 12 * 1024 * 1024;
+const LIMIT: usize = 8 * 1024 * 1024;
 
 /// How often at least the measuring thread looks whether all is to stop.
 const LOOK: Duration = Duration::from_millis(200);

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::ahead::{Ahead, Planned};
 use super::answers::{AnswerSender, MOST_UNREAD};
 use super::clock::Timer;
-use super::exchange::{Attempt, Connection, End, Limits, Shared, Stop, exchange};
+use super::exchange::{Attempt, Connection, End, Limits, Read, Shared, Stop, exchange};
 use super::health::{self, Health, KernelCounts};
 use super::turns::{self, Performed, Turn, World};
 
@@ -65,6 +65,8 @@ struct Loop {
     plan: Arc<Plan>,
     timer: Timer,
     idle: Mutex<Vec<Connection>>,
+    /// Where answers were read into, for those to come.
+    buffers: Mutex<Vec<Buffers>>,
     /// How many more may be taken: requests while warming up, then sessions.
     left: AtomicUsize,
     unrendered: AtomicU64,
@@ -85,6 +87,7 @@ pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: AnswerSender) -
             plan,
             timer: Timer::new()?,
             idle: Mutex::default(),
+            buffers: Mutex::default(),
             left: AtomicUsize::new(0),
             unrendered: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
@@ -201,10 +204,36 @@ impl Loop {
         true
     }
 
-    fn tell(&self, attempt: Attempt, next: Option<oneshot::Sender<Option<Turn>>>) {
+    /// Gives an attempt room to be read into.
+    fn give_buffers(&self, attempt: &mut Attempt) {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        (attempt.bytes, attempt.reads) = buffers.pop().unwrap_or_default();
+    }
+
+    /// Leaves an attempt what it needs. Shrinking the buffers instead would leave a hole behind each
+    /// that no other buffer fits into: memory would take several times what is held.
+    fn take_buffers(&self, attempt: &mut Attempt) {
+        const LARGE: usize = 256 * 1024;
+        let exact = (attempt.bytes.as_slice().to_vec(), attempt.reads.as_slice().to_vec());
+        let mut used =
+            (std::mem::replace(&mut attempt.bytes, exact.0), std::mem::replace(&mut attempt.reads, exact.1));
+        if used.0.capacity() <= LARGE {
+            used.0.clear();
+            used.1.clear();
+            self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+        }
+    }
+
+    fn tell(&self, mut attempt: Attempt, next: Option<oneshot::Sender<Option<Turn>>>) {
+        if attempt.bytes.capacity() > 0 {
+            self.take_buffers(&mut attempt);
+        }
         self.out.send(Ended { attempt, next });
     }
 }
+
+/// What an answer is read into: its bytes, and its reads.
+type Buffers = (Vec<u8>, Vec<Read>);
 
 /// How often at least a wait looks whether all is to stop.
 const LOOK_NS: u64 = 200_000_000;
@@ -278,6 +307,7 @@ impl World for Loop {
             };
             match connection {
                 Ok(connection) => {
+                    self.give_buffers(&mut attempt);
                     let kept =
                         exchange(&self.shared, &self.plan.limits, connection, &bytes, &mut attempt).await;
                     if let Some(connection) = kept {
