@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::rows::{ChunkRow, RequestRow};
 
 /// Bytes of rows that wait in memory at most.
-pub(crate) const WAITING_BYTES: usize = 24 * 1024 * 1024;
+pub(crate) const WAITING_BYTES: usize = 16 * 1024 * 1024;
 
 /// One attempt with its chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) requests: usize,
     pub(crate) warmup: usize,
     pub(crate) tokens: u32,
+    /// Words of each prompt.
+    pub(crate) words: u32,
     pub(crate) timeouts: Timeouts,
     pub(crate) heartbeat: Span,
 }
@@ -30,6 +32,7 @@ impl Default for Run {
             requests: 6,
             warmup: 0,
             tokens: 5,
+            words: 8,
             timeouts: Timeouts::default(),
             heartbeat: Span::seconds(30),
         }
@@ -49,7 +52,7 @@ impl Run {
     pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(8).into() }),
+            prompts: Source::Words(Words { length: Count::Fixed(self.words).into() }),
             system: None,
             output: Output { tokens: Count::Fixed(self.tokens), mode: OutputMode::Exact },
             sampling: Sampling::default(),
