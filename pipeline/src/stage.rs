@@ -269,6 +269,11 @@ pub struct Failure {
     pub hint: Option<String>,
     /// What is left as evidence: partial rows, the last log lines.
     pub evidence: Vec<Output>,
+    /// Facts of this execution for the record.
+    pub observations: BTreeMap<String, Json>,
+    /// Doubts, shown to the user and kept in the record; a slice, since results carry failures
+    /// about and are to stay small.
+    pub warnings: Box<[String]>,
 }
 
 impl Failure {
@@ -279,7 +284,14 @@ impl Failure {
 
     /// Makes a failure of a given status.
     pub fn new(status: CellStatus, reason: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), hint: None, evidence: Vec::new() }
+        Self {
+            status,
+            reason: reason.into(),
+            hint: None,
+            evidence: Vec::new(),
+            observations: BTreeMap::new(),
+            warnings: Box::default(),
+        }
     }
 
     /// Adds what the user can do.
@@ -293,6 +305,14 @@ impl Failure {
     #[must_use]
     pub fn evidence(mut self, output: Output) -> Self {
         self.evidence.push(output);
+        self
+    }
+
+    /// Sets what was observed until then, and doubted.
+    #[must_use]
+    pub fn observed(mut self, observations: BTreeMap<String, Json>, warnings: Vec<String>) -> Self {
+        self.observations = observations;
+        self.warnings = warnings.into();
         self
     }
 }

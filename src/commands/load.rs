@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
-    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Range, RequestStatus,
-    Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
+    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Phase, Range,
+    RequestStatus, Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
@@ -36,7 +36,6 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     if settings.search.is_some() {
         return search(arguments, global, &settings, &origin, &target, telemetry);
     }
-    let spec = LoadSpec::for_target(settings, origin, &target).map_err(Stop::usage)?;
     let private;
     let folder = match &arguments.out {
         Some(folder) => {
@@ -49,6 +48,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             private.path()
         }
     };
+    let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let beside = Beside {
         server_pid: arguments.server_pid.map(i64::from),
         slots: arguments.slots.clone(),
@@ -58,9 +58,10 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let quiet = arguments.quiet || global.json;
-    let bar = bar(spec.prompts.measured.len() as u64, quiet);
+    let planned = spec.prompts.count(Phase::Measured);
+    let bar = bar(planned as u64, quiet);
     if !quiet && !is_watched() {
-        complain(&format!("{} requests to {} …", spec.prompts.measured.len(), target.base_url));
+        complain(&format!("{planned} requests to {} …", target.base_url));
     }
     let shown = bar.clone();
     let control = Control::new(cancelled, None, Box::new(move |progress| shown.set_position(progress.done)));

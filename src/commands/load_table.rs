@@ -1,6 +1,6 @@
 //! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
 
-use load::{Delivery, Distribution, LoadFiles, LoadSpec, RequestStatus, Slo, Summary, Target};
+use load::{Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
 use crate::terminal::columns;
@@ -50,7 +50,7 @@ fn ok(summary: &Summary) -> u64 {
 }
 
 fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
-    let planned = spec.prompts.measured.len();
+    let planned = spec.prompts.count(Phase::Measured);
     let all: u64 = summary.statuses.values().sum();
     let number =
         |value: Option<f64>, digits: usize| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"));
@@ -168,7 +168,7 @@ pub(super) fn json_of(
         "delivery": spec.delivery,
         "seed": seed,
         "complete": result.ending == load::Ending::Complete,
-        "requests_planned": spec.prompts.measured.len(),
+        "requests_planned": spec.prompts.count(Phase::Measured),
         "requests_ok": ok(summary),
         "statuses": statuses,
         "first_errors": errors,

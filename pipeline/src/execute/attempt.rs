@@ -227,9 +227,7 @@ pub(super) fn succeed(
             return fail(context, task, attempts, failure);
         }
     };
-    for warning in &done.warnings {
-        (context.listener)(&Event::Warning { message: format!("{}: {warning}", task.name) });
-    }
+    warn(context, task, &done.warnings);
     attempts.list.push(Attempt { status: CellStatus::Ok, reason: None, seconds, evidence: BTreeMap::new() });
     let mut record = record(context, task, attempts);
     record.outputs = outputs;
@@ -255,10 +253,13 @@ pub(super) fn fail(
     failure: Failure,
 ) -> Result<Finished, PipelineError> {
     let evidence = attempts.list.last().map(|a| a.evidence.clone()).unwrap_or_default();
+    warn(context, task, &failure.warnings);
     let mut record = record(context, task, attempts);
     record.status = failure.status;
     record.reason = Some(failure.reason.clone());
     record.evidence = evidence.clone();
+    record.observations = failure.observations;
+    record.warnings = failure.warnings.into_vec();
     let digest = context.store.put(&record.to_bytes())?;
     let reason = failure.reason.into();
     Ok(Finished {
@@ -269,6 +270,12 @@ pub(super) fn fail(
         hint: failure.hint,
         lease: None,
     })
+}
+
+fn warn(context: &Context<'_>, task: &Task<'_>, warnings: &[String]) {
+    for warning in warnings {
+        (context.listener)(&Event::Warning { message: format!("{}: {warning}", task.name) });
+    }
 }
 
 fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record {

@@ -63,7 +63,9 @@ impl World {
         {
             *left -= 1;
             let log = Output::text("log", Media::Text, "last words");
-            return Err(Failure::new(*status, "as the test asked").evidence(log));
+            let observations = [("seen".to_owned(), serde_json::json!(3))].into();
+            let failure = Failure::new(*status, "as the test asked").evidence(log);
+            return Err(failure.observed(observations, vec!["it was slow".to_owned()]));
         }
         if let Some((cell, flag)) = &*self.stop_at.lock().unwrap()
             && *cell == name

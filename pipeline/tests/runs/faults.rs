@@ -141,6 +141,20 @@ fn every_record_holds_the_recipe_that_its_key_is_made_of() {
 }
 
 #[test]
+fn the_record_of_a_failed_cell_keeps_what_was_observed_and_doubted() {
+    let bench = Bench::new();
+    fail(&bench, CELL, 1, CellStatus::Hung);
+    let (summary, _) = bench.run_with(&bench.study(), &going());
+    let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
+    let ladder = lock.stages.iter().find(|s| s.name == "ladder").unwrap();
+    let cell = ladder.cells.iter().find(|c| CELL.contains(&c.coordinates)).unwrap();
+    let record = pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    assert_eq!(record.status, CellStatus::Hung);
+    assert_eq!(record.observations["seen"], 3);
+    assert_eq!(record.warnings, ["it was slow"]);
+}
+
+#[test]
 fn a_panic_of_a_kind_is_a_failed_cell() {
     let bench = Bench::new();
     bench.world.panic.lock().unwrap().push("results".into());

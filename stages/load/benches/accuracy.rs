@@ -207,7 +207,7 @@ fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         let requests = if quick { requests / 10 } else { requests };
         let server = start(&["--log", "0"])?;
         let result = send(&server, &closed(64), requests, tokens)?;
-        let seen = load::summarize(&result.requests, &result.chunks, &Default::default());
+        let seen = result.summary(&Default::default())?;
         let rate = seen.request_throughput.unwrap_or_default();
         writeln!(
             out,
@@ -232,7 +232,7 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
             let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
             let (sent, scheduled) = (gaps_of(sent)?, gaps_of(scheduled)?);
-            let lag = load::summarize(&result.requests, &[], &Default::default()).send_lag.ok_or("no lag")?;
+            let lag = result.summary(&Default::default())?.send_lag.ok_or("no lag")?;
             writeln!(
                 out,
                 "{word:>9} {rate:>6.0}/s: {:>8.2}/s (drawn {:>8.2}), CV {:.3} (drawn {:.3}), send lag p50 {:.3} p99 {:.3} ms",

@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p load --bench memory [-- REQUESTS…]` (20,000 and 60,000 without arguments).
 //! One-token requests of 64 clients against a reference server that is a process of its own;
-//! printed are the peak resident memory of this process before the clock starts (prompts and
-//! rendered requests are there by then) and over the whole run. The peak is set back between runs.
+//! printed are the peak resident memory of this process when the prompts are drawn and over the
+//! whole run, and how many requests were sent late because they were not rendered yet, or because
+//! too many answers lay unread. The peak is set back between runs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -24,15 +25,15 @@ fn main() -> Result<(), Failure> {
     let mut out = std::io::stdout();
     writeln!(
         out,
-        "{:>9} {:>12} {:>14} {:>10} {:>9}",
-        "requests", "ready [MiB]", "whole run [MiB]", "req/s", "not ok"
+        "{:>9} {:>12} {:>15} {:>10} {:>9} {:>11} {:>10}",
+        "requests", "drawn [MiB]", "whole run [MiB]", "req/s", "not ok", "unrendered", "held back"
     )?;
     for requests in sizes {
         // 5: sets the peak back to what is resident now.
         std::fs::write("/proc/self/clear_refs", "5")?;
         let server = Server::start()?;
         let spec = spec(requests)?;
-        let ready = peak_mib()?;
+        let drawn = peak_mib()?;
         let folder = tempfile::tempdir()?;
         let mut summarizer = Summarizer::new(Slo::default(), folder.path());
         let beside = Beside::new(Telemetry::default());
@@ -42,12 +43,16 @@ fn main() -> Result<(), Failure> {
             summarizer.add(row, chunks)
         })?;
         let summary = summarizer.finish()?;
+        let late =
+            |why: &str| files.observations.get(why).map_or_else(|| "0".to_owned(), ToString::to_string);
         let not_ok: u64 = summary.statuses.iter().filter(|(s, _)| s.word() != "ok").map(|(_, n)| n).sum();
         writeln!(
             out,
-            "{requests:>9} {ready:>12.1} {:>14.1} {:>10.0} {not_ok:>9}",
+            "{requests:>9} {drawn:>12.1} {:>15.1} {:>10.0} {not_ok:>9} {:>11} {:>10}",
             peak_mib()?,
-            summary.request_throughput.unwrap_or_default()
+            summary.request_throughput.unwrap_or_default(),
+            late("requests_unrendered"),
+            late("requests_held_back"),
         )?;
         if files.tables.is_empty() {
             return Err("no tables".into());

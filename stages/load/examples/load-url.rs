@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use load::{
     Api, Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span, Target,
-    Timeouts, Workload, run_load, summarize,
+    Timeouts, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -51,8 +51,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         log: None,
     };
     let result = run_load(&spec, &target, &Control::quiet())?;
-    let summary =
-        summarize(&result.requests, &result.chunks, &Slo { ttft_ms: Some(500.0), ..Slo::default() });
+    let summary = result.summary(&Slo { ttft_ms: Some(500.0), ..Slo::default() })?;
     let mut out = std::io::stdout();
     writeln!(
         out,

@@ -351,6 +351,7 @@ fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::random::Origin;
+    use crate::random::testing::{KS_LIMIT, ks};
     use pipeline::stage::{Coordinates, Json};
     use statrs::distribution::{ContinuousCDF, Exp, Gamma as GammaDistribution};
 
@@ -358,24 +359,10 @@ mod tests {
         Origin { seed, replicate: Coordinates::default() }.stream("arrival", &Json::Null)
     }
 
-    /// The Kolmogorov–Smirnov distance of a sample from a distribution, times √n.
-    fn ks(gaps: &mut [f64], cdf: impl Fn(f64) -> f64) -> f64 {
-        gaps.sort_by(f64::total_cmp);
-        let n = gaps.len() as f64;
-        let distance = gaps.iter().enumerate().fold(0.0_f64, |d, (i, &gap)| {
-            let p = cdf(gap);
-            d.max((p - i as f64 / n).abs()).max(((i + 1) as f64 / n - p).abs())
-        });
-        distance * n.sqrt()
-    }
-
     fn gaps(offsets: &[u64]) -> Vec<f64> {
         let shifted = std::iter::once(&0).chain(offsets);
         offsets.iter().zip(shifted).map(|(b, a)| (b - a) as f64 / 1e9).collect()
     }
-
-    /// √n·D exceeds this with probability 0.001.
-    const KS_LIMIT: f64 = 1.95;
 
     #[test]
     fn constant_arrivals_are_exactly_i_over_rate() {

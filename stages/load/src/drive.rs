@@ -4,24 +4,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime};
 
 use pipeline::stage::Control;
 use serde_json::Value;
 
 use crate::interpret::interpret;
-use crate::measure::{Attempt, Ended, Epoch, Measured, Shared, Stop, measure};
+use crate::measure::{AnswerReceiver, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure};
 use crate::peer::Peer;
-use crate::plan::{Renderer, plan};
-use crate::prompts::Prompt;
+use crate::plan::plan;
+use crate::render::{Renderer, Rendering};
 use crate::rows::{ChunkRow, Phase, RequestRow};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::sheet::TableFile;
 use crate::structured::Validator;
 use crate::talks::Talks;
 use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
-use crate::workload::OutputMode;
 
 /// Answers wait to be taken apart until the run is over, so as not to take processor time from
 /// the client and a server on the same machine; above so many bytes the oldest is taken apart
@@ -69,13 +68,15 @@ pub(crate) fn drive(
     take: &mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
     let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
-    let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
     let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
         Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
         None => None,
     };
     let renderer = Renderer { spec, target, peer: peer.clone() };
-    let plan = Arc::new(plan(spec, target, &renderer, &prompts)?);
+    let plan = Arc::new(plan(spec, target, peer.clone())?);
+    let unread = |e: io::Error| LoadError(format!("the prompts cannot be read again: {e}"));
+    let mut rendering = Rendering::new(&renderer, &plan.ahead);
+    let rendered = rendering.fill().map_err(unread)?;
     let shared = Arc::new(Shared::start());
     let start = Start { epoch: shared.epoch, started: SystemTime::now(), peer };
     let mut company = company(&start);
@@ -89,13 +90,12 @@ pub(crate) fn drive(
         observations.insert(table.to_owned(), format!("absent: {reason}").into());
     }
     let halt = Halt::default();
-    let (sender, receiver) = channel();
+    let (sender, receiver) = answers();
     let mut watching = Watching {
         spec,
         target,
         control,
         shared: &shared,
-        prompts: &prompts,
         renderer: &renderer,
         schema: schema.as_ref(),
         talks: Talks::default(),
@@ -107,9 +107,18 @@ pub(crate) fn drive(
     };
     let (measured, left) = std::thread::scope(|scope| {
         let (watched, planned) = (shared.clone(), plan.clone());
+        let no_more = NoMore(&plan);
+        let render = std::thread::Builder::new().name("render".to_owned());
+        let rendering = (!rendered)
+            .then(|| render.spawn_scoped(scope, move || rendering.follow()))
+            .transpose()
+            .map_err(|e| LoadError(format!("no thread to render on: {e}")))?;
         let measuring = std::thread::Builder::new()
             .name("measure".to_owned())
-            .spawn_scoped(scope, move || measure(watched, planned, sender))
+            .spawn_scoped(scope, move || {
+                let _ended = no_more;
+                measure(watched, planned, sender)
+            })
             .map_err(|e| LoadError(format!("no thread to measure on: {e}")))?;
         let mut beside = Vec::new();
         for companion in present {
@@ -125,14 +134,26 @@ pub(crate) fn drive(
         watching.until_done(&receiver);
         halt.ring();
         let left: Vec<Left> = beside.into_iter().map(|thread| joined(thread.join())).collect();
-        match joined(measuring.join()) {
-            Ok(measured) => Ok((measured, left)),
-            Err(e) => Err(LoadError(format!("the measuring thread cannot run: {e}"))),
-        }
+        let measured = joined(measuring.join())
+            .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
+        rendering.map_or(Ok(()), |rendering| joined(rendering.join())).map_err(unread)?;
+        Ok((measured, left))
     })?;
     let Watching { mut ending, failed, warnings: more, .. } = watching;
     if let Some(error) = failed {
         return Err(LoadError(format!("the rows cannot be kept: {error}")));
+    }
+    for (what, why, count) in [
+        ("requests_unrendered", "they were not rendered yet", measured.unrendered),
+        ("requests_held_back", "answers were not taken apart fast enough", measured.held_back),
+    ] {
+        if count > 0 {
+            observations.insert(what.to_owned(), count.into());
+            warnings.push(format!(
+                "{count} requests were sent late because {why}: the wait is in their send lag; lower the \
+                 load, or give the client more cores"
+            ));
+        }
     }
     match shared.stopped() {
         Some(Stop::Hung) => ending = Ending::Hung,
@@ -146,8 +167,7 @@ pub(crate) fn drive(
         warnings.extend(left.warnings);
         observations.extend(left.observations);
     }
-    let wants_exact = prompts.iter().any(|p| p.output_mode == OutputMode::Exact);
-    if wants_exact && !target.api.can_be_exact() {
+    if spec.prompts.exact && !target.api.can_be_exact() {
         warnings.push(format!(
             "{} cannot ignore the end of sequence: exact output lengths are caps here",
             target.api.word()
@@ -164,6 +184,16 @@ pub(crate) fn drive(
         observations,
         warnings,
     })
+}
+
+/// Ends the queue of rendered requests when the measuring thread ends, however it does: who
+/// renders would else wait for room for ever.
+struct NoMore<'a>(&'a Plan);
+
+impl Drop for NoMore<'_> {
+    fn drop(&mut self) {
+        self.0.ahead.end();
+    }
 }
 
 /// Returns a thread's result, or goes on with its panic.
@@ -197,7 +227,6 @@ struct Watching<'a> {
     target: &'a Target,
     control: &'a Control,
     shared: &'a Shared,
-    prompts: &'a [&'a Prompt],
     renderer: &'a Renderer<'a>,
     /// What structured answers must keep.
     schema: Option<&'a Validator>,
@@ -212,31 +241,31 @@ struct Watching<'a> {
 
 impl Watching<'_> {
     /// Returns when every attempt has ended and was taken apart.
-    fn until_done(&mut self, receiver: &Receiver<Ended>) {
-        let total = self.spec.prompts.measured.len() as u64;
+    fn until_done(&mut self, receiver: &AnswerReceiver) {
+        let prompts = &self.spec.prompts;
+        let (warmup, total) = (prompts.count(Phase::Warmup), prompts.count(Phase::Measured) as u64);
+        let in_sessions = prompts.sessions().is_some();
         let mut done = 0;
         let (mut waiting, mut bytes) = (VecDeque::new(), 0);
         loop {
             match receiver.recv_timeout(Duration::from_millis(50)) {
-                Ok(mut ended) => {
-                    let attempt = &mut ended.attempt;
-                    if self.prompts[attempt.request].phase == Phase::Measured && !attempt.superseded {
+                Ok(ended) => {
+                    let attempt = &ended.attempt;
+                    let measured = attempt.request >= warmup;
+                    if measured && !attempt.superseded {
                         done += 1;
                         self.control.progress(done, Some(total), "requests");
                     }
-                    if self.prompts[attempt.request].session.is_some() {
+                    if measured && in_sessions {
                         // The next turn needs this answer.
                         self.take_apart(ended);
                     } else {
-                        // Buffers have room to grow; an answer that waits does not.
-                        attempt.bytes.shrink_to_fit();
-                        attempt.reads.shrink_to_fit();
-                        bytes += size(attempt);
+                        bytes += attempt.size();
                         waiting.push_back(ended);
                     }
                     while bytes > WAITING_BYTES {
                         let Some(oldest) = waiting.pop_front() else { break };
-                        bytes -= size(&oldest.attempt);
+                        bytes -= oldest.attempt.size();
                         self.take_apart(oldest);
                     }
                 }
@@ -251,33 +280,41 @@ impl Watching<'_> {
     }
 
     fn take_apart(&mut self, ended: Ended) {
-        let Ended { mut attempt, next } = ended;
         if self.failed.is_some() {
             return;
         }
+        if let Err(error) = self.rows_of(ended) {
+            self.failed = Some(error);
+            self.shared.stop(Stop::Cancelled);
+        }
+    }
+
+    fn rows_of(&mut self, ended: Ended) -> io::Result<()> {
+        let Ended { mut attempt, next } = ended;
         if let Some(key) = &self.target.api_key {
             key.mask_bytes(&mut attempt.bytes);
         }
-        let prompt = self.prompts[attempt.request];
+        let prompt = self.spec.prompts.at(attempt.request)?;
         let (mut row, chunks, answer) =
-            interpret(&attempt, prompt, self.target.api, self.spec.delivery, self.schema);
+            interpret(&attempt, &prompt, self.target.api, self.spec.delivery, self.schema);
         if let Some(asked) = next {
-            let history = self.talks.after(prompt, row.status, answer);
-            let bytes =
-                history.map(|history| self.renderer.render(self.prompts[attempt.request + 1], history));
+            let turn = match self.talks.after(&prompt, row.status, answer) {
+                Some(history) => {
+                    let next = self.spec.prompts.at(attempt.request + 1)?;
+                    Some(Turn { bytes: self.renderer.render(&next, history), think_ns: next.think_ns })
+                }
+                None => None,
+            };
             // The measuring thread may have been stopped in the meantime.
-            let _nobody_waits = asked.send(bytes);
+            let _nobody_waits = asked.send(turn);
         } else if prompt.session.is_some() && !row.superseded {
-            self.talks.end(prompt);
+            self.talks.end(&prompt);
         }
         if let Some(key) = &self.target.api_key {
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);
             texts.for_each(|text| *text = key.mask(text));
         }
-        if let Err(error) = (self.take)(row, chunks) {
-            self.failed = Some(error);
-            self.shared.stop(Stop::Cancelled);
-        }
+        (self.take)(row, chunks)
     }
 
     /// Ends the run if it was stopped, or is hung.
@@ -309,9 +346,4 @@ impl Watching<'_> {
         }
         self.shared.stop(Stop::Hung);
     }
-}
-
-/// Returns the bytes an attempt takes in memory.
-fn size(attempt: &Attempt) -> usize {
-    size_of::<Attempt>() + attempt.bytes.capacity() + size_of_val(attempt.reads.as_slice())
 }

@@ -1,5 +1,6 @@
-//! A run whose tables are written while it goes. Rows take memory of bounded size; prompts and
-//! rendered requests are held, as in a run in memory.
+//! A run whose tables are written while it goes, in memory of bounded size: what grows with the
+//! number of requests is the eight bytes that say where a prompt lies in its file and, in an
+//! open loop, the eight of its time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::drive::{Company, Start, drive};
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
-use crate::rows::{ChunkRow, RequestRow, chunks_table, requests_table};
+use crate::rows::{ChunkRow, Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from};
 use crate::sample::Sample;
 use crate::scrape::Metrics;
@@ -77,8 +78,8 @@ pub struct LoadFiles {
 }
 
 /// Sends the load to a server and writes every table into a folder, which should hold nothing
-/// else. Rows take memory of bounded size; prompts and rendered requests do not. `watch` is shown each attempt with its
-/// chunks, in the order of requests, after the last has ended.
+/// else. `watch` is shown each attempt with its chunks, in the order of requests, after the last
+/// has ended.
 ///
 /// # Errors
 /// As [`run_load`](crate::run_load), and if the folder cannot be written.
@@ -145,17 +146,9 @@ pub fn run_load_into(
 const PROMPTS: usize = 2048;
 
 /// Writes the prompt set a part at a time; returns its file and digest.
-fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
-    let part = |warmup: &[_], measured: &[_]| {
-        let part = PromptSet {
-            warmup: warmup.to_vec(),
-            measured: measured.to_vec(),
-            length_source: set.length_source,
-            tokenizer: set.tokenizer.clone(),
-        };
-        part.table().map_err(io::Error::other)
-    };
-    let empty = part(&[], &[])?;
+pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
+    let part = |prompts: &[_]| set.table_of(prompts).map_err(io::Error::other);
+    let empty = part(&[])?;
     let columns = empty.names().iter().map(|name| empty.column(name)).collect::<Result<Vec<_>, _>>();
     let columns = columns.map_err(io::Error::other)?;
     let schema = empty.batch().schema();
@@ -164,11 +157,13 @@ fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Diges
     notes.sort_unstable();
     let path = folder.join("prompts.parquet");
     let mut writer = TableWriter::create_with_metadata(&path, &columns, &notes).map_err(io::Error::other)?;
-    for measured in set.measured.chunks(PROMPTS) {
-        writer.write(&part(&[], measured)?).map_err(io::Error::other)?;
-    }
-    for warmup in set.warmup.chunks(PROMPTS) {
-        writer.write(&part(warmup, &[])?).map_err(io::Error::other)?;
+    let warmup = set.count(Phase::Warmup);
+    let all = warmup + set.count(Phase::Measured);
+    for places in [warmup..all, 0..warmup] {
+        for from in places.clone().step_by(PROMPTS) {
+            let prompts = (from..places.end.min(from + PROMPTS)).map(|place| set.at(place));
+            writer.write(&part(&prompts.collect::<io::Result<Vec<_>>>()?)?).map_err(io::Error::other)?;
+        }
     }
     let rows = writer.finish().map_err(io::Error::other)?;
     let digest = Digest::of_file(&path)?;

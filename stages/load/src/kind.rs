@@ -125,11 +125,11 @@ impl StageKind for Load {
         if settings.search.is_some() {
             return search::run(job, &settings, &origin, &target, &beside);
         }
-        let spec =
-            LoadSpec::for_target(settings, origin, &target).map_err(|e| Failure::failed(e.to_string()))?;
         let folder = job.scratch.join("load");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+        let spec = LoadSpec::for_target(settings, origin, &target, &folder)
+            .map_err(|e| Failure::failed(e.to_string()))?;
         let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
             .map_err(|e| Failure::failed(e.to_string()))?;
         finish(&spec, &target, files)
@@ -331,12 +331,10 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
 fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Failure> {
     let failure = match &files.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
-        // A failure keeps no warnings, and what the watchdog saw is evidence.
         Ending::Hung => {
             let silence =
                 format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
-            let all = [&[silence], files.warnings.as_slice()].concat();
-            Some(Failure::new(CellStatus::Hung, all.join("; ")))
+            Some(Failure::new(CellStatus::Hung, silence))
         }
         Ending::Gone => {
             Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
@@ -347,9 +345,8 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
     if let Some(log) = files.engine_log {
         outputs.push(Output::text("engine_log", Media::Text, log));
     }
-    if let Some(mut failure) = failure {
-        failure.evidence = outputs;
-        return Err(failure);
+    if let Some(failure) = failure {
+        return Err(Failure { evidence: outputs, ..failure.observed(files.observations, files.warnings) });
     }
     Ok(Done { outputs, warnings: files.warnings, observations: files.observations, lease: None })
 }

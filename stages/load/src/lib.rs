@@ -1,7 +1,8 @@
 //! The load stage: the load generator.
 //!
-//! Settings become a plan of requests, rendered to bytes and scheduled before the clock starts
-//! (`settings`, `workload`, `prompts`, `arrival`, `api`). The measuring thread sends and stamps
+//! Settings become prompts in a file and times drawn before the clock starts (`settings`,
+//! `workload`, `prompts`, `arrival`); requests are rendered to bytes ahead of their turn (`api`,
+//! `render`). The measuring thread sends and stamps
 //! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
 //! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
 //! stage kind. In place of a server, rows can be drawn from a declared model of one (`simulate`).
@@ -26,6 +27,7 @@ mod plan;
 mod prompts;
 mod random;
 pub mod reference;
+mod render;
 mod rows;
 mod run;
 mod sample;
@@ -73,7 +75,7 @@ pub use simulate::{
 };
 pub use span::Span;
 pub use summarizer::Summarizer;
-pub use summary::{Arrivals, Distribution, Slo, Summary, quantile, summarize};
+pub use summary::{Arrivals, Distribution, Slo, Summary, quantile};
 pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{

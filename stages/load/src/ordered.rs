@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::rows::{ChunkRow, RequestRow};
 
 /// Bytes of rows that wait in memory at most.
-pub(crate) const WAITING_BYTES: usize = 24 * 1024 * 1024;
+pub(crate) const WAITING_BYTES: usize = 16 * 1024 * 1024;
 
 /// One attempt with its chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,17 +99,19 @@ impl Ordered {
     ///
     /// # Errors
     /// If the disk refuses, or `take` does.
-    pub(crate) fn each(self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
-        let mut sources: Vec<Box<dyn Iterator<Item = io::Result<Rows>>>> = Vec::new();
+    pub(crate) fn each(mut self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
+        type Source = Box<dyn Iterator<Item = io::Result<Rows>>>;
+        let mut sources: Vec<Source> = Vec::new();
+        let current = self.runs.len().max(1);
         for run in self.runs {
             let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.seek(SeekFrom::Start(0))?;
             let mut reader = BufReader::with_capacity(256 * 1024, file);
             sources.push(Box::new(std::iter::from_fn(move || read(&mut reader).transpose())));
         }
-        let mut rest: Vec<Rows> = self.waiting.into_values().collect();
-        rest.sort_by_key(Rows::place);
-        sources.push(Box::new(rest.into_iter().map(Ok)));
+        // What waits for the run that was being written, and for the one after it: each in order.
+        let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
+        sources.extend([self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Source));
         let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
         let mut heap = BinaryHeap::new();
         for (i, source) in sources.iter_mut().enumerate() {

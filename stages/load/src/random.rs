@@ -99,6 +99,23 @@ impl Draws {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    /// The Kolmogorov–Smirnov distance of a sample from a distribution, times √n.
+    pub(crate) fn ks(values: &mut [f64], cdf: impl Fn(f64) -> f64) -> f64 {
+        values.sort_by(f64::total_cmp);
+        let n = values.len() as f64;
+        let distance = values.iter().enumerate().fold(0.0_f64, |d, (i, &value)| {
+            let p = cdf(value);
+            d.max((p - i as f64 / n).abs()).max(((i + 1) as f64 / n - p).abs())
+        });
+        distance * n.sqrt()
+    }
+
+    /// √n·D exceeds this with probability 0.001.
+    pub(crate) const KS_LIMIT: f64 = 1.95;
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use artifacts::Scalar;

@@ -17,10 +17,12 @@ use crate::get::Endpoint;
 use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
-use crate::rows::{ChunkRow, RequestRow, RequestStatus};
+use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
+use crate::summarizer::Summarizer;
+use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
 use crate::workload::{ChatTemplate, Tokenizer, Workload};
 
@@ -222,8 +224,8 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
     let unix = driven.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     CellFacts {
         source: RowSource::Measured,
-        expected_requests: spec.prompts.measured.len() as u64,
-        warmup_requests: spec.prompts.warmup.len() as u64,
+        expected_requests: spec.prompts.count(Phase::Measured) as u64,
+        warmup_requests: spec.prompts.count(Phase::Warmup) as u64,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),
@@ -240,25 +242,32 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
 }
 
 impl LoadSpec {
-    /// Makes what a stage's canonical settings ask for, prompts included.
+    /// Makes what a stage's canonical settings ask for. The prompts lie in the system's folder
+    /// for temporary files.
     ///
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
     pub fn new(settings: Settings, origin: Origin) -> Result<Self, PromptError> {
-        Self::counted(settings, origin, None)
+        Self::counted(settings, origin, None, &std::env::temp_dir())
     }
 
-    /// Makes what settings ask for, where the server of `target` may be asked to count tokens.
+    /// Makes what settings ask for, where the server of `target` may be asked to count tokens. The
+    /// prompts lie in `folder`, in a file without a name.
     ///
     /// # Errors
     /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
-    pub fn for_target(settings: Settings, origin: Origin, target: &Target) -> Result<Self, PromptError> {
+    pub fn for_target(
+        settings: Settings,
+        origin: Origin,
+        target: &Target,
+        folder: &Path,
+    ) -> Result<Self, PromptError> {
         let (declared, workload) = match &settings.workload {
             Some(WorkloadChoice::Inline(workload)) => match &workload.tokenizer {
                 Some(Tokenizer::Server(declared)) => (declared, workload),
-                _ => return Self::counted(settings, origin, None),
+                _ => return Self::counted(settings, origin, None, folder),
             },
-            Some(WorkloadChoice::Name(_)) | None => return Self::counted(settings, origin, None),
+            Some(WorkloadChoice::Name(_)) | None => return Self::counted(settings, origin, None, folder),
         };
         let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
@@ -268,13 +277,14 @@ impl LoadSpec {
         if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {
             server = server.with_template(workload.system.clone())?;
         }
-        Self::counted(settings, origin, Some(&server))
+        Self::counted(settings, origin, Some(&server), folder)
     }
 
     fn counted(
         settings: Settings,
         origin: Origin,
         server: Option<&dyn Counter>,
+        folder: &Path,
     ) -> Result<Self, PromptError> {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
         else {
@@ -286,8 +296,9 @@ impl LoadSpec {
             Some(sessions) => Amount::Sessions(sessions as usize),
             None => Amount::Requests(settings.requests.unwrap_or_default() as usize),
         };
+        let warmup = settings.warmup as usize;
         Ok(Self {
-            prompts: PromptSet::with_counter(&workload, &origin, settings.warmup as usize, amount, server)?,
+            prompts: PromptSet::with_counter(&workload, &origin, warmup, amount, server, folder)?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,
@@ -299,6 +310,14 @@ impl LoadSpec {
 }
 
 impl LoadResult {
+    /// Returns the usual table of the run.
+    ///
+    /// # Errors
+    /// If the rows are so many that files are needed, and the disk refuses.
+    pub fn summary(&self, slo: &Slo) -> std::io::Result<Summary> {
+        Summarizer::of(&self.requests, &self.chunks, slo)
+    }
+
     /// Counts measured requests by status, superseded attempts left out.
     pub fn statuses(&self) -> BTreeMap<RequestStatus, u64> {
         Tally::of(&self.requests, &self.chunks).statuses

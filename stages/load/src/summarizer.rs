@@ -9,8 +9,7 @@ use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::sample::Sample;
 use crate::summary::{Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server};
 
-/// Takes the rows of a run and gives its [`Summary`], equal to that of
-/// [`summarize`](crate::summarize) but for the last bits of means.
+/// Takes the rows of a run and gives its [`Summary`].
 #[derive(Debug)]
 pub struct Summarizer {
     slo: Slo,
@@ -59,6 +58,22 @@ impl Summarizer {
             drawn: Gaps::default(),
             sent: Gaps::default(),
         }
+    }
+
+    /// Returns the table of rows in memory; both are sorted by request and attempt.
+    ///
+    /// # Errors
+    /// If the rows are so many that files are needed, and the disk refuses.
+    pub(crate) fn of(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> io::Result<Summary> {
+        let mut summarizer = Self::new(*slo, &std::env::temp_dir());
+        let mut rest = chunks;
+        for row in requests {
+            let place = (row.request_id, row.attempt);
+            let (of, after) = rest.split_at(rest.partition_point(|c| (c.request_id, c.attempt) <= place));
+            summarizer.add(row, of)?;
+            rest = after;
+        }
+        summarizer.finish()
     }
 
     /// Takes an attempt and its chunks by time; attempts come in the order of requests.
@@ -187,10 +202,90 @@ impl Gaps {
 mod tests {
     use super::*;
     use crate::rows::samples::row;
-    use crate::summarize;
+    use crate::summary::Distribution;
+
+    fn of(rows: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Summary {
+        Summarizer::of(rows, chunks, slo).unwrap()
+    }
+
+    fn chunk(id: i64, at_ns: i64) -> ChunkRow {
+        ChunkRow { request_id: id, attempt: 1, at_ns, bytes: 1, tokens: None, read: 0 }
+    }
+
+    fn answered(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> RequestRow {
+        RequestRow {
+            status,
+            scheduled_ns: sent - 1_000_000,
+            sent_ns: Some(sent),
+            first_token_ns: Some(first),
+            last_token_ns: Some(last),
+            done_ns: last,
+            send_lag_ns: Some(1_000_000),
+            chunks: Some(3),
+            first_chunk_tokens: Some(1),
+            ..row(id)
+        }
+    }
 
     #[test]
-    fn row_by_row_gives_the_table_of_all_rows() {
+    fn the_table_follows_its_definitions() {
+        let s = 1_000_000_000;
+        let rows = [
+            answered(0, RequestStatus::Ok, 0, s / 10, s / 2),
+            answered(1, RequestStatus::Ok, s / 2, s, 2 * s),
+            answered(2, RequestStatus::Timeout, s, 3 * s, 4 * s),
+        ];
+        let chunks = [
+            chunk(0, s / 10),
+            chunk(0, s / 2),
+            chunk(1, s),
+            chunk(1, 2 * s),
+            chunk(2, 3 * s),
+            chunk(2, 4 * s),
+        ];
+        let slo = Slo { ttft_ms: Some(200.0), tpot_ms: Some(200.0), e2e_ms: None };
+        let summary = of(&rows, &chunks, &slo);
+        assert_eq!(summary.window_s, Some(4.0));
+        assert_eq!((summary.request_throughput, summary.output_throughput), (Some(0.5), Some(1.5)));
+        assert_eq!(summary.total_throughput, Some(6.5));
+        let ttft = summary.ttft.unwrap();
+        assert_eq!((ttft.n, ttft.min, ttft.max, ttft.p50), (2, 100.0, 500.0, 300.0));
+        assert_eq!(summary.ttft_scheduled.unwrap().min, 101.0);
+        assert_eq!(summary.tpot.unwrap().max, 500.0);
+        assert_eq!(summary.icl.unwrap().n, 2);
+        assert_eq!((summary.goodput, summary.slo_pass_rate), (Some(0.25), Some(0.5)));
+        assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
+    }
+
+    #[test]
+    fn arrivals_as_sent_stand_beside_those_drawn() {
+        let at = |id: i64, sent_ms: i64| {
+            let sent = answered(id, RequestStatus::Timeout, sent_ms * 1_000_000, 0, 0);
+            RequestRow { scheduled_ns: id * 10_000_000, ..sent }
+        };
+        let rows = [at(0, 0), at(1, 15), at(2, 20), at(3, 45)];
+        let arrivals = of(&rows, &[], &Slo::default()).arrivals.unwrap();
+        assert!((arrivals.drawn_rate - 100.0).abs() < 1e-9 && arrivals.drawn_cv.abs() < 1e-9);
+        // Gaps of 15, 5 and 25 ms: mean 15, sample standard deviation 10.
+        assert!((arrivals.sent_rate - 1000.0 / 15.0).abs() < 1e-9);
+        assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
+        let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
+        assert!(of(&one_by_one, &[], &Slo::default()).arrivals.is_none());
+    }
+
+    #[test]
+    fn the_servers_own_account_is_taken_off_where_it_is_told() {
+        let mut told = answered(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
+        let untold = answered(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        let all = of(&[told, untold.clone()], &[], &Slo::default());
+        let (ttft, e2e) = (all.ttft_beyond_server.unwrap(), all.e2e_beyond_server.unwrap());
+        assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
+        assert_eq!(of(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
+    }
+
+    #[test]
+    fn figures_are_over_measured_requests_that_were_answered_and_not_superseded() {
         for client in [None, Some(0)] {
             let rows: Vec<RequestRow> = (0..40_i64)
                 .map(|id| {
@@ -210,36 +305,40 @@ mod tests {
                     }
                 })
                 .collect();
-            let of = |r: &RequestRow| {
-                let chunk = |at_ns| ChunkRow {
-                    request_id: r.request_id,
-                    attempt: 1,
-                    at_ns,
-                    bytes: 1,
-                    tokens: None,
-                    read: 0,
-                };
-                [r.first_token_ns, r.last_token_ns].into_iter().flatten().map(chunk).collect::<Vec<_>>()
-            };
+            let stamps = |r: &RequestRow| [r.first_token_ns, r.last_token_ns].into_iter().flatten();
+            let chunks: Vec<ChunkRow> =
+                rows.iter().flat_map(|r| stamps(r).map(|at| chunk(r.request_id, at))).collect();
             let slo = Slo { ttft_ms: Some(5.02), tpot_ms: None, e2e_ms: Some(9.2) };
-            let folder = tempfile::tempdir().unwrap();
-            let mut summarizer = Summarizer::new(slo, folder.path());
-            rows.iter().for_each(|r| summarizer.add(r, &of(r)).unwrap());
-            let mut found = summarizer.finish().unwrap();
-            let chunks: Vec<ChunkRow> = rows.iter().flat_map(of).collect();
-            let expected = summarize(&rows, &chunks, &slo);
-            if let (Some(a), Some(b)) = (found.arrivals, expected.arrivals) {
-                for (a, b) in [
-                    (a.drawn_rate, b.drawn_rate),
-                    (a.drawn_cv, b.drawn_cv),
-                    (a.sent_rate, b.sent_rate),
-                    (a.sent_cv, b.sent_cv),
-                ] {
-                    assert!((a - b).abs() <= 1e-9 * b.abs().max(1.0), "{a} {b}");
-                }
-                found.arrivals = expected.arrivals;
-            }
-            assert_eq!(found, expected);
+            let found = of(&rows, &chunks, &slo);
+            let counted: Vec<&RequestRow> =
+                rows.iter().filter(|r| r.request_id >= 2 && !r.superseded).collect();
+            let ok: Vec<&RequestRow> =
+                counted.iter().copied().filter(|r| r.status == RequestStatus::Ok).collect();
+            let each = |f: &dyn Fn(&RequestRow) -> f64| Distribution::of(ok.iter().map(|r| f(r)).collect());
+            let id = |r: &RequestRow| r.request_id as f64;
+            let close = |a: Option<Distribution>, b: Option<Distribution>| {
+                let (a, b) = (a.unwrap(), b.unwrap());
+                let of = |d: Distribution| [d.mean, d.std.unwrap(), d.min, d.max, d.p50, d.p90, d.p95, d.p99];
+                assert_eq!(a.n, b.n);
+                of(a).into_iter().zip(of(b)).for_each(|(a, b)| assert!((a - b).abs() < 1e-9, "{a} {b}"));
+            };
+            assert_eq!(found.statuses, [(RequestStatus::Ok, 33), (RequestStatus::Timeout, 4)].into());
+            close(found.ttft, each(&|r| 5.0 + id(r) / 1e3));
+            close(found.e2e_latency, each(&|r| 9.0 + id(r) * 7.0 / 1e3));
+            close(found.icl, each(&|r| 4.0 + id(r) * 6.0 / 1e3));
+            let lags = counted.iter().map(|r| (r.request_id % 3) as f64 * 1.5).collect();
+            close(found.send_lag, Distribution::of(lags));
+            let good = ok.iter().filter(|r| r.request_id <= 20).count() as f64;
+            assert_eq!(found.slo_pass_rate, Some(good / 33.0));
+            let window_s = found.window_s.unwrap();
+            assert_eq!(found.goodput, Some(good / window_s));
+            let done = counted.iter().map(|r| r.done_ns).max().unwrap();
+            let sent = counted.iter().filter_map(|r| r.sent_ns).min().unwrap();
+            assert!((window_s - (done - sent) as f64 / 1e9).abs() < 1e-12);
+            assert_eq!(
+                (found.ttft_scheduled.is_some(), found.arrivals.is_some()),
+                (client.is_none(), client.is_none())
+            );
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
+use crate::rows::{RequestRow, RequestStatus};
 
 /// A sample in figures; milliseconds unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,23 +129,6 @@ pub struct Arrivals {
     pub sent_cv: f64,
 }
 
-impl Arrivals {
-    /// Returns the figures of measured requests; `None` for fewer than three of them, or if they
-    /// came all at once.
-    fn of(counted: &[&RequestRow]) -> Option<Self> {
-        let sent: Vec<&&RequestRow> = counted.iter().filter(|r| r.sent_ns.is_some()).collect();
-        let (drawn_rate, drawn_cv) = rate_and_cv(sent.iter().map(|r| r.scheduled_ns).collect())?;
-        let (sent_rate, sent_cv) = rate_and_cv(sent.iter().filter_map(|r| r.sent_ns).collect())?;
-        Some(Self { drawn_rate, drawn_cv, sent_rate, sent_cv })
-    }
-}
-
-fn rate_and_cv(mut stamps: Vec<i64>) -> Option<(f64, f64)> {
-    stamps.sort_unstable();
-    let gaps = Distribution::of(stamps.windows(2).map(|p| (p[1] - p[0]) as f64 / 1e9).collect())?;
-    (gaps.mean > 0.0).then_some((1.0 / gaps.mean, gaps.std? / gaps.mean))
-}
-
 const MS: f64 = 1e6;
 
 pub(crate) fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
@@ -195,61 +178,6 @@ impl Slo {
     }
 }
 
-/// Returns the usual table of a run's rows.
-pub fn summarize(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Summary {
-    let counted: Vec<&RequestRow> =
-        requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded).collect();
-    let ok: Vec<&RequestRow> = counted.iter().copied().filter(|r| r.status == RequestStatus::Ok).collect();
-    let mut statuses = BTreeMap::new();
-    for row in &counted {
-        *statuses.entry(row.status).or_default() += 1;
-    }
-    let from = counted.iter().filter_map(|r| r.sent_ns).min();
-    let to = counted.iter().filter(|r| r.sent_ns.is_some()).map(|r| r.done_ns).max();
-    let window_s = ms(from, to).map(|ms| ms / 1000.0).filter(|s| *s > 0.0);
-    let rate = |count: f64| window_s.map(|s| count / s);
-    let output_tokens: i64 = ok.iter().filter_map(|r| r.output_tokens).sum();
-    let prompt_tokens: i64 = ok.iter().filter_map(|r| r.prompt_tokens).sum();
-    let over =
-        |f: &dyn Fn(&RequestRow) -> Option<f64>| Distribution::of(ok.iter().copied().filter_map(f).collect());
-    let good = ok.iter().filter(|r| slo.kept(r)).count() as f64;
-    let judged: Vec<bool> = counted.iter().filter_map(|r| r.schema_valid).collect();
-    let valid = judged.iter().filter(|valid| **valid).count() as f64;
-    let open = counted.iter().all(|r| r.client_id.is_none());
-    Summary {
-        window_s,
-        request_throughput: rate(ok.len() as f64),
-        output_throughput: rate(output_tokens as f64),
-        total_throughput: rate((output_tokens + prompt_tokens) as f64),
-        output_tokens,
-        prompt_tokens,
-        schema_valid_rate: (!judged.is_empty()).then(|| valid / judged.len() as f64),
-        ttft: over(&ttft),
-        ttft_scheduled: if open { over(&|r| ms(Some(r.scheduled_ns), r.first_token_ns)) } else { None },
-        tpot: over(&tpot),
-        icl: Distribution::of(gaps(&ok, chunks)),
-        e2e_latency: over(&e2e),
-        arrivals: if open { Arrivals::of(&counted) } else { None },
-        send_lag: Distribution::of(counted.iter().filter_map(|r| Some(r.send_lag_ns? as f64 / MS)).collect()),
-        ttft_beyond_server: over(&ttft_beyond_server),
-        e2e_beyond_server: over(&e2e_beyond_server),
-        goodput: if slo.any() { rate(good) } else { None },
-        slo_pass_rate: (slo.any() && !ok.is_empty()).then(|| good / ok.len() as f64),
-        statuses,
-    }
-}
-
-/// Returns the gaps between consecutive chunks of each of these requests, ms.
-fn gaps(ok: &[&RequestRow], chunks: &[ChunkRow]) -> Vec<f64> {
-    let wanted: std::collections::BTreeSet<(i64, i64)> =
-        ok.iter().map(|r| (r.request_id, r.attempt)).collect();
-    let pairs = chunks.windows(2).filter(|pair| {
-        let (a, b) = (pair[0], pair[1]);
-        (a.request_id, a.attempt) == (b.request_id, b.attempt) && wanted.contains(&(a.request_id, a.attempt))
-    });
-    pairs.map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / MS).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,110 +190,5 @@ mod tests {
             assert!((quantile(&values, q).unwrap() - expected).abs() < 1e-12);
         }
         assert_eq!(quantile(&[], 0.5), None);
-    }
-
-    fn row(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> RequestRow {
-        RequestRow {
-            request_id: id,
-            attempt: 1,
-            superseded: false,
-            phase: Phase::Measured,
-            client_id: None,
-            session_id: None,
-            turn: None,
-            prompt_index: id,
-            prompt_digest: String::new(),
-            scheduled_ns: sent - 1_000_000,
-            connect_ns: None,
-            sent_ns: Some(sent),
-            headers_ns: Some(first),
-            first_token_ns: Some(first),
-            first_reasoning_ns: None,
-            first_answer_ns: Some(first),
-            last_token_ns: Some(last),
-            done_ns: last,
-            prompt_tokens: Some(10),
-            cached_prompt_tokens: None,
-            output_tokens: Some(3),
-            reasoning_tokens: None,
-            tokens_source: None,
-            tokens_agree: None,
-            requested_output_tokens: 3,
-            chunks: Some(3),
-            first_chunk_tokens: Some(1),
-            finish_reason: None,
-            status,
-            http_status: Some(200),
-            retry_after_s: None,
-            error: None,
-            schema_valid: None,
-            send_lag_ns: Some(1_000_000),
-            in_flight_at_send: Some(0),
-            reads: 1,
-            received_bytes: 1,
-            output_characters: None,
-            output_digest: None,
-            server_prompt_ms: None,
-            server_predicted_ms: None,
-        }
-    }
-
-    #[test]
-    fn the_table_follows_its_definitions() {
-        let s = 1_000_000_000;
-        let rows = [
-            row(0, RequestStatus::Ok, 0, s / 10, s / 2),
-            row(1, RequestStatus::Ok, s / 2, s, 2 * s),
-            row(2, RequestStatus::Timeout, s, 3 * s, 4 * s),
-        ];
-        let chunk =
-            |id, at_ns| ChunkRow { request_id: id, attempt: 1, at_ns, bytes: 1, tokens: None, read: 0 };
-        let chunks = [
-            chunk(0, s / 10),
-            chunk(0, s / 2),
-            chunk(1, s),
-            chunk(1, 2 * s),
-            chunk(2, 3 * s),
-            chunk(2, 4 * s),
-        ];
-        let slo = Slo { ttft_ms: Some(200.0), tpot_ms: Some(200.0), e2e_ms: None };
-        let summary = summarize(&rows, &chunks, &slo);
-        assert_eq!(summary.window_s, Some(4.0));
-        assert_eq!((summary.request_throughput, summary.output_throughput), (Some(0.5), Some(1.5)));
-        assert_eq!(summary.total_throughput, Some(6.5));
-        let ttft = summary.ttft.unwrap();
-        assert_eq!((ttft.n, ttft.min, ttft.max, ttft.p50), (2, 100.0, 500.0, 300.0));
-        assert_eq!(summary.ttft_scheduled.unwrap().min, 101.0);
-        assert_eq!(summary.tpot.unwrap().max, 500.0);
-        assert_eq!(summary.icl.unwrap().n, 2);
-        assert_eq!((summary.goodput, summary.slo_pass_rate), (Some(0.25), Some(0.5)));
-        assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
-    }
-
-    #[test]
-    fn arrivals_as_sent_stand_beside_those_drawn() {
-        let at = |id: i64, sent_ms: i64| {
-            let sent = row(id, RequestStatus::Timeout, sent_ms * 1_000_000, 0, 0);
-            RequestRow { scheduled_ns: id * 10_000_000, ..sent }
-        };
-        let rows = [at(0, 0), at(1, 15), at(2, 20), at(3, 45)];
-        let arrivals = summarize(&rows, &[], &Slo::default()).arrivals.unwrap();
-        assert!((arrivals.drawn_rate - 100.0).abs() < 1e-9 && arrivals.drawn_cv.abs() < 1e-9);
-        // Gaps of 15, 5 and 25 ms: mean 15, sample standard deviation 10.
-        assert!((arrivals.sent_rate - 1000.0 / 15.0).abs() < 1e-9);
-        assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
-        let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
-        assert!(summarize(&one_by_one, &[], &Slo::default()).arrivals.is_none());
-    }
-
-    #[test]
-    fn the_servers_own_account_is_taken_off_where_it_is_told() {
-        let mut told = row(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
-        (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
-        let untold = row(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
-        let all = summarize(&[told, untold.clone()], &[], &Slo::default());
-        let (ttft, e2e) = (all.ttft_beyond_server.unwrap(), all.e2e_beyond_server.unwrap());
-        assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
-        assert_eq!(summarize(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
     }
 }

@@ -1,5 +1,7 @@
 //! The tables of a run.
 
+use std::io;
+
 use artifacts::{Column, Digest, Table, TableError};
 
 use crate::client_health::ClientHealth;
@@ -14,24 +16,19 @@ use crate::tally::Tally;
 /// `server_metrics` and `prompts`.
 ///
 /// # Errors
-/// If the prompt set cannot be written as Parquet.
-pub fn tables(spec: &LoadSpec, result: &LoadResult) -> Result<Vec<(&'static str, Table)>, TableError> {
+/// If the prompts cannot be read again, or not be written as Parquet.
+pub fn tables(spec: &LoadSpec, result: &LoadResult) -> io::Result<Vec<(&'static str, Table)>> {
     let prompts = spec.prompts.table()?;
-    let digest = Digest::of(&prompts.to_parquet()?);
+    let made = |table: Result<Table, TableError>| table.map_err(io::Error::other);
+    let digest = Digest::of(&prompts.to_parquet().map_err(io::Error::other)?);
+    let tally = Tally::of(&result.requests, &result.chunks);
+    let lags = lags(&result.requests);
+    let cell = cell_table(&result.cell, &spec.prompts, &tally, lags.as_ref(), &digest);
     Ok(vec![
-        ("requests", requests_table(&result.requests)?),
-        ("chunks", chunks_table(&result.chunks)?),
-        (
-            "cell",
-            cell_table(
-                &result.cell,
-                &spec.prompts,
-                &Tally::of(&result.requests, &result.chunks),
-                lags(&result.requests).as_ref(),
-                &digest,
-            )?,
-        ),
-        ("server_metrics", metrics_table(&result.server_metrics)?),
+        ("requests", made(requests_table(&result.requests))?),
+        ("chunks", made(chunks_table(&result.chunks))?),
+        ("cell", made(cell)?),
+        ("server_metrics", made(metrics_table(&result.server_metrics))?),
         ("prompts", prompts),
     ])
 }

@@ -1,44 +1,30 @@
 //! Who sends when: the clients of a closed loop, or the dispatcher of an open one.
 
 use std::io;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::ahead::{Ahead, Planned};
+use super::answers::{AnswerSender, MOST_UNREAD};
 use super::clock::Timer;
-use super::exchange::{Attempt, Connection, End, Limits, Shared, Stop, exchange};
+use super::exchange::{Attempt, Connection, End, Limits, Read, Shared, Stop, exchange};
 use super::health::{self, Health, KernelCounts};
-use super::turns::{self, Performed, World};
+use super::turns::{self, Performed, Turn, World};
 use crate::peer::Peer;
-
-/// A request ready to be sent.
-#[derive(Clone)]
-pub(crate) struct Planned {
-    /// Head and body; empty for a turn that needs the answers before it.
-    pub(crate) bytes: Vec<u8>,
-    /// How long the user thinks before sending it, after the answer to the turn before.
-    pub(crate) think_ns: u64,
-}
-
-impl std::fmt::Debug for Planned {
-    /// Writes no bytes: a head may hold an API key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Planned({} bytes)", self.bytes.len())
-    }
-}
 
 /// Everything the measuring thread needs; warm-up requests come first.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) peer: Peer,
-    pub(crate) requests: Vec<Planned>,
+    /// The requests as they are rendered.
+    pub(crate) ahead: Ahead,
     pub(crate) warmup: usize,
-    /// The measured requests of each session, in order; `None` if each stands alone.
-    pub(crate) sessions: Option<Vec<Range<usize>>>,
+    /// How many sessions are measured, or requests if each stands alone.
+    pub(crate) units: usize,
     /// Clients of a closed loop; warm-up is always a closed loop.
     pub(crate) clients: Option<u32>,
     pub(crate) think_ns: u64,
@@ -54,8 +40,8 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) attempt: Attempt,
-    /// Where the bytes of the session's next turn are waited for; `None` gives it up.
-    pub(crate) next: Option<oneshot::Sender<Option<Vec<u8>>>>,
+    /// Where the session's next turn is waited for; `None` gives it up.
+    pub(crate) next: Option<oneshot::Sender<Option<Turn>>>,
 }
 
 /// What the measuring thread says of itself.
@@ -65,6 +51,10 @@ pub(crate) struct Measured {
     pub(crate) measured_from_ns: u64,
     /// How the thread fared over the measured phase.
     pub(crate) health: Health,
+    /// Requests that were sent late because they were not rendered yet.
+    pub(crate) unrendered: u64,
+    /// Requests that were sent late because too many answers lay unread.
+    pub(crate) held_back: u64,
 }
 
 /// After so many refused connections in a row the server is taken to be gone.
@@ -73,45 +63,47 @@ const GONE_AFTER: u32 = 8;
 struct Loop {
     shared: Arc<Shared>,
     plan: Arc<Plan>,
+    timer: Timer,
     idle: Mutex<Vec<Connection>>,
-    /// Whose turn it is next, and where that ends: requests while warming up, then sessions.
-    next: AtomicUsize,
-    end: AtomicUsize,
-    measuring: AtomicBool,
-    out: Sender<Ended>,
+    /// Where answers were read into, for those to come.
+    buffers: Mutex<Vec<Buffers>>,
+    /// How many more may be taken: requests while warming up, then sessions.
+    left: AtomicUsize,
+    unrendered: AtomicU64,
+    held_back: AtomicU64,
+    out: AnswerSender,
 }
 
 /// Runs a cell's requests on this thread; every attempt goes into `out` when it has ended.
 ///
 /// # Errors
 /// If the runtime or the timer cannot be made.
-pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: Sender<Ended>) -> io::Result<Measured> {
+pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: AnswerSender) -> io::Result<Measured> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().on_thread_unpark(health::woke).build()?;
     runtime.block_on(async move {
-        let timer = Timer::new()?;
         let run = Arc::new(Loop {
             shared,
             plan,
+            timer: Timer::new()?,
             idle: Mutex::default(),
-            next: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            measuring: AtomicBool::new(false),
+            buffers: Mutex::default(),
+            left: AtomicUsize::new(0),
+            unrendered: AtomicU64::new(0),
+            held_back: AtomicU64::new(0),
             out,
         });
         run.connect_ahead().await;
-        run.closed_loop(0..run.plan.warmup, run.plan.clients.unwrap_or(1), 0).await;
+        run.closed_loop(run.plan.warmup, run.plan.clients.unwrap_or(1), 0).await;
         let measured_from_ns = run.shared.epoch.now();
         health::begin(run.shared.epoch, measured_from_ns);
         let (cpu_before, kernel_before) = (thread_cpu_ns(), KernelCounts::now());
         // A task like those of the connections: it waits its turn as they do.
         let probe = tokio::spawn(health::probe(run.shared.epoch, Timer::new()?));
-        run.measuring.store(true, Ordering::Relaxed);
-        let units = run.plan.units();
         if let Some(offsets) = &run.plan.offsets {
-            run.open_loop(units, offsets, measured_from_ns, &timer).await?;
+            run.open_loop(offsets, measured_from_ns).await?;
         } else {
-            run.closed_loop(units, run.plan.clients.unwrap_or(1), run.plan.think_ns).await;
+            run.closed_loop(run.plan.units, run.plan.clients.unwrap_or(1), run.plan.think_ns).await;
         }
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_before);
         probe.abort();
@@ -119,31 +111,19 @@ pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: Sender<Ended>) 
             ended?;
         }
         let health = health::end(measured_from_ns, run.shared.epoch.now(), cpu_ns, kernel_before);
-        Ok(Measured { measured_from_ns, health })
+        let (unrendered, held_back) = (&run.unrendered, &run.held_back);
+        Ok(Measured {
+            measured_from_ns,
+            health,
+            unrendered: unrendered.load(Ordering::Relaxed),
+            held_back: held_back.load(Ordering::Relaxed),
+        })
     })
 }
 
 fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-impl Plan {
-    /// Returns the numbers of what is dispatched while measuring: sessions, or requests.
-    fn units(&self) -> Range<usize> {
-        match &self.sessions {
-            Some(sessions) => 0..sessions.len(),
-            None => self.warmup..self.requests.len(),
-        }
-    }
-
-    /// Returns the requests of such a unit.
-    fn requests_of(&self, unit: usize) -> Range<usize> {
-        match &self.sessions {
-            Some(sessions) => sessions[unit].clone(),
-            None => unit..unit + 1,
-        }
-    }
 }
 
 impl Loop {
@@ -184,11 +164,10 @@ impl Loop {
         None
     }
 
-    /// Sends the units of a range with so many clients, each taking the next one when free.
-    async fn closed_loop(self: &Arc<Self>, units: Range<usize>, clients: u32, think_ns: u64) {
-        self.next.store(units.start, Ordering::Relaxed);
-        self.end.store(units.end, Ordering::Relaxed);
-        let clients = clients.min(u32::try_from(units.len()).unwrap_or(u32::MAX));
+    /// Sends so many of what comes next with so many clients, each taking one when free.
+    async fn closed_loop(self: &Arc<Self>, units: usize, clients: u32, think_ns: u64) {
+        self.left.store(units, Ordering::Relaxed);
+        let clients = clients.min(u32::try_from(units).unwrap_or(u32::MAX));
         let free = self.shared.epoch.now();
         let mut all = JoinSet::new();
         for client in 0..clients {
@@ -198,64 +177,88 @@ impl Loop {
         while all.join_next().await.is_some() {}
     }
 
-    /// Begins the units of a range at their offsets from `from`, whatever the server does.
-    async fn open_loop(
-        self: &Arc<Self>,
-        units: Range<usize>,
-        offsets: &[u64],
-        from: u64,
-        timer: &Timer,
-    ) -> io::Result<()> {
-        const LOOK_NS: u64 = 200_000_000;
+    /// Begins what comes next at the offsets from `from`, whatever the server does.
+    async fn open_loop(self: &Arc<Self>, offsets: &[u64], from: u64) -> io::Result<()> {
+        self.left.store(offsets.len(), Ordering::Relaxed);
         let mut flying = JoinSet::new();
-        'dispatch: for (unit, offset) in units.zip(offsets) {
-            let scheduled = from + offset;
-            loop {
-                if self.shared.stopped().is_some() {
-                    break 'dispatch;
-                }
-                let now = self.shared.epoch.now();
-                if now >= scheduled {
-                    break;
-                }
-                timer.until(self.shared.epoch, scheduled.min(now + LOOK_NS)).await?;
-            }
+        turns::dispatch(&**self, offsets, from, |planned, scheduled| {
             let run = self.clone();
-            let requests = self.plan.requests_of(unit);
-            flying.spawn(async move { turns::session(&*run, requests, None, scheduled).await });
+            flying.spawn(async move { turns::session(&*run, planned, None, scheduled).await });
             while flying.try_join_next().is_some() {}
-        }
+        })
+        .await?;
         while flying.join_next().await.is_some() {}
         Ok(())
     }
 
-    /// Hands an attempt out. The receiver outlives this thread; if it is gone, so is the reason
-    /// to measure.
-    fn tell(&self, attempt: Attempt, next: Option<oneshot::Sender<Option<Vec<u8>>>>) {
-        let _gone = self.out.send(Ended { attempt, next });
+    /// Waits while too many answers lie unread; returns whether it had to.
+    async fn answers_read(&self) -> bool {
+        const LOOK: Duration = Duration::from_millis(1);
+        if self.out.unread() <= MOST_UNREAD {
+            return false;
+        }
+        // Half of them, so that not every request is held back from then on.
+        while self.out.unread() > MOST_UNREAD / 2 && !self.stopped() {
+            tokio::time::sleep(LOOK).await;
+        }
+        true
+    }
+
+    /// Gives an attempt room to be read into.
+    fn give_buffers(&self, attempt: &mut Attempt) {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        (attempt.bytes, attempt.reads) = buffers.pop().unwrap_or_default();
+    }
+
+    /// Leaves an attempt what it needs. Shrinking the buffers instead would leave a hole behind each
+    /// that no other buffer fits into: memory would take several times what is held.
+    fn take_buffers(&self, attempt: &mut Attempt) {
+        const LARGE: usize = 256 * 1024;
+        let exact = (attempt.bytes.as_slice().to_vec(), attempt.reads.as_slice().to_vec());
+        let mut used =
+            (std::mem::replace(&mut attempt.bytes, exact.0), std::mem::replace(&mut attempt.reads, exact.1));
+        if used.0.capacity() <= LARGE {
+            used.0.clear();
+            used.1.clear();
+            self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+        }
+    }
+
+    fn tell(&self, mut attempt: Attempt, next: Option<oneshot::Sender<Option<Turn>>>) {
+        if attempt.bytes.capacity() > 0 {
+            self.take_buffers(&mut attempt);
+        }
+        self.out.send(Ended { attempt, next });
     }
 }
+
+/// What an answer is read into: its bytes, and its reads.
+type Buffers = (Vec<u8>, Vec<Read>);
+
+/// How often at least a wait looks whether all is to stop.
+const LOOK_NS: u64 = 200_000_000;
 
 impl World for Loop {
     fn stopped(&self) -> bool {
         self.shared.stopped().is_some()
     }
 
-    fn take(&self) -> Option<Range<usize>> {
-        let unit = self.next.fetch_add(1, Ordering::Relaxed);
-        if unit >= self.end.load(Ordering::Relaxed) {
-            return None;
+    async fn take(&self, due_ns: u64) -> Option<Planned> {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        let held_back = self.answers_read().await;
+        let (planned, unrendered) = match self.plan.ahead.ready() {
+            Some(planned) => (planned, false),
+            None => (self.plan.ahead.next(|| self.stopped()).await?, true),
+        };
+        // What was waited for is late only if its time has passed.
+        if (held_back || unrendered) && self.shared.epoch.now() > due_ns {
+            self.held_back.fetch_add(u64::from(held_back), Ordering::Relaxed);
+            self.unrendered.fetch_add(u64::from(unrendered), Ordering::Relaxed);
         }
-        let measuring = self.measuring.load(Ordering::Relaxed);
-        Some(if measuring { self.plan.requests_of(unit) } else { unit..unit + 1 })
-    }
-
-    fn think_ns(&self, request: usize) -> u64 {
-        self.plan.requests[request].think_ns
+        Some(planned)
     }
 
     async fn until(&self, at_ns: u64) {
-        const LOOK_NS: u64 = 200_000_000;
         while !self.stopped() {
             let now = self.shared.epoch.now();
             if now >= at_ns {
@@ -266,6 +269,17 @@ impl World for Loop {
         }
     }
 
+    async fn until_due(&self, at_ns: u64) -> io::Result<()> {
+        while !self.stopped() {
+            let now = self.shared.epoch.now();
+            if now >= at_ns {
+                break;
+            }
+            self.timer.until(self.shared.epoch, at_ns.min(now + LOOK_NS)).await?;
+        }
+        Ok(())
+    }
+
     /// Sends one request and, if its kept-alive connection proves dead before any byte came
     /// back, once more on a fresh one.
     async fn perform(
@@ -273,10 +287,9 @@ impl World for Loop {
         request: usize,
         client: Option<u32>,
         scheduled_ns: u64,
-        bytes: Option<Vec<u8>>,
+        bytes: Vec<u8>,
         goes_on: bool,
     ) -> Performed {
-        let bytes = bytes.as_deref().unwrap_or(&self.plan.requests[request].bytes);
         let mut number = 1;
         loop {
             let mut attempt = Attempt::due(request, number, client, scheduled_ns);
@@ -294,8 +307,9 @@ impl World for Loop {
             };
             match connection {
                 Ok(connection) => {
+                    self.give_buffers(&mut attempt);
                     let kept =
-                        exchange(&self.shared, &self.plan.limits, connection, bytes, &mut attempt).await;
+                        exchange(&self.shared, &self.plan.limits, connection, &bytes, &mut attempt).await;
                     if let Some(connection) = kept {
                         self.put_idle(connection);
                     }

@@ -158,6 +158,11 @@ impl Attempt {
             superseded: false,
         }
     }
+
+    /// Returns the bytes it takes in memory.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity() + self.reads.capacity() * size_of::<Read>()
+    }
 }
 
 /// An open connection.

@@ -1,9 +1,18 @@
 //! The measuring path: read, stamp, append, and nothing else.
 //!
 //! One thread of its own runs a single-threaded runtime; every socket of a cell lives there.
-//! Requests are rendered to bytes before the clock starts, connections are opened before the
-//! first request, and what comes back is taken apart by another thread, after its stream ended
-//! and, unless too much is waiting, after the whole run.
+//! Requests are rendered to bytes ahead of their turn (`ahead`), all of them before the clock
+//! starts if they fit into memory of bounded size; connections are opened before the first request;
+//! what comes back is taken apart by another thread, after its stream ended and, unless too much
+//! is waiting, after the whole run.
+//!
+//! # When another thread cannot follow
+//!
+//! This thread never blocks. A request that is due and not rendered yet is sent when it is, and
+//! when more than 32 MiB of answers (`answers`) lie unread, further requests are held back until half
+//! of them were taken: what is in flight is read on, and the wait is the send lag of those
+//! requests. Both are counted, and a run in which either happened says so in a warning. So memory
+//! is bounded by what lies in the two queues and what is in flight.
 //!
 //! # How the stamps are taken
 //!
@@ -67,6 +76,8 @@
 //! known here; a server that sends headers or comments early moves the wait into the
 //! *inter-token* limit.
 
+mod ahead;
+mod answers;
 mod clients;
 mod clock;
 mod exchange;
@@ -74,8 +85,11 @@ mod health;
 mod stream;
 mod turns;
 
-pub(crate) use clients::{Ended, Measured, Plan, Planned, measure};
+pub(crate) use ahead::{Ahead, Planned};
+pub(crate) use answers::{AnswerReceiver, answers};
+pub(crate) use clients::{Ended, Measured, Plan, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
 pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};
 pub(crate) use stream::Stream;
+pub(crate) use turns::Turn;

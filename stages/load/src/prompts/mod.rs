@@ -4,6 +4,7 @@ mod counter;
 mod files;
 mod maker;
 mod set;
+mod spool;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -6,19 +6,28 @@
 //! Warm-up prompts come from a stream of their own and never equal a measured one. With
 //! sessions the same holds of session `s`: its user messages and think times are drawn here,
 //! the model's answers join them while the load runs.
+//!
+//! A set is drawn once and lies in a file; who needs a prompt reads it there. In memory it takes
+//! eight bytes a prompt, 16 more a session, and while it is drawn 16 more a prompt if there are
+//! warm-up prompts, and whatever its source holds: a pack, corpus, dataset or trace as a whole.
 
-use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use artifacts::{Column, Digest, Table, TableError};
+use serde::{Deserialize, Serialize};
 
 use super::counter::{Counter, FileCounter};
 use super::maker::{Draft, Maker};
+use super::spool::{Spool, Spooled};
 use crate::random::{Origin, Stream};
 use crate::rows::Phase;
 use crate::workload::{OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload};
 
 /// One prompt with what is asked of the engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     /// Warm-up or measured.
     pub phase: Phase,
@@ -104,13 +113,16 @@ pub enum Amount {
     Sessions(usize),
 }
 
-/// The prompts of one cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The prompts of one cell, in a file without a name that goes with the last clone of the set.
+#[derive(Clone, Debug)]
 pub struct PromptSet {
-    /// Those sent before measuring.
-    pub warmup: Vec<Prompt>,
-    /// Those measured, session by session.
-    pub measured: Vec<Prompt>,
+    /// Measured ones, then those of the warm-up.
+    spooled: Spooled,
+    warmup: usize,
+    /// The sessions as ranges of measured prompts.
+    sessions: Option<Arc<[Range<usize>]>>,
+    /// Whether any prompt demands an exact length of its answer.
+    pub(crate) exact: bool,
     /// What their lengths were counted with.
     pub length_source: LengthSource,
     /// The digest of the tokenizer that counted, or the fingerprint of the server's.
@@ -118,21 +130,24 @@ pub struct PromptSet {
 }
 
 impl PromptSet {
-    /// Makes the prompts of a workload: `warmup` and `measured` many.
+    /// Makes the prompts of a workload, `warmup` and `measured` many, and keeps them in the
+    /// system's folder for temporary files.
     ///
     /// # Errors
     /// If a file cannot be read or holds too little, warm-up prompts that differ from the
-    /// measured ones cannot be found, or the workload's tokenizer is the server's.
+    /// measured ones cannot be found, the workload's tokenizer is the server's, or the disk
+    /// refuses.
     pub fn generate(
         workload: &Workload,
         origin: &Origin,
         warmup: usize,
         measured: usize,
     ) -> Result<Self, PromptError> {
-        Self::with_counter(workload, origin, warmup, Amount::Requests(measured), None)
+        Self::with_counter(workload, origin, warmup, Amount::Requests(measured), None, &std::env::temp_dir())
     }
 
-    /// Makes the prompts of a workload; `server` counts where its tokenizer is to count.
+    /// Makes the prompts of a workload and keeps them in `folder`; `server` counts where its
+    /// tokenizer is to count.
     ///
     /// # Errors
     /// As [`PromptSet::generate`].
@@ -142,6 +157,7 @@ impl PromptSet {
         warmup: usize,
         amount: Amount,
         server: Option<&dyn Counter>,
+        folder: &Path,
     ) -> Result<Self, PromptError> {
         let file = match &workload.tokenizer {
             Some(Tokenizer::File(file)) => Some(FileCounter::open(&file.file, file.digest.as_deref())?),
@@ -161,22 +177,28 @@ impl PromptSet {
         let maker = Maker::new(&workload.prompts, (warmup + needed) as u64, counter, &order)?;
         let draft = |phase, index| Draft::new(phase, index, &workload.output);
         let own = stream("prompts v1 measured");
-        let (measured, used) = match &workload.sessions {
+        let mut drawn = Drawn::new(folder, warmup > 0)?;
+        let mut ranges = None;
+        match &workload.sessions {
             None => {
-                let one = |i: u64| maker.make(draft(Phase::Measured, i), &own, (i, i));
-                ((0..needed as u64).map(one).collect::<Result<Vec<_>, _>>()?, needed as u64)
+                for i in 0..needed as u64 {
+                    drawn.push(&maker.make(draft(Phase::Measured, i), &own, (i, i))?)?;
+                }
             }
-            Some(_) => sessions(workload, &maker, counter, amount, &own, &stream("sessions v1"), &order)?,
-        };
-        let taken: BTreeSet<&str> = measured.iter().map(|p| p.text.as_str()).collect();
+            Some(_) => {
+                let later = stream("sessions v1");
+                ranges = Some(sessions(workload, &maker, counter, amount, &own, &later, &order, &mut drawn)?);
+            }
+        }
+        let used = ranges.as_ref().map_or(needed, Vec::len) as u64;
+        drawn.taken.sort_unstable();
         let own = stream("prompts v1 warm-up");
-        let mut prompts = Vec::with_capacity(warmup);
-        let mut draw = 0;
-        while prompts.len() < warmup {
-            let index = prompts.len() as u64;
-            let prompt = maker.make(draft(Phase::Warmup, index), &own, (draw, used + draw))?;
-            if !taken.contains(prompt.text.as_str()) {
-                prompts.push(prompt);
+        let (mut found, mut draw) = (0, 0);
+        while found < warmup {
+            let prompt = maker.make(draft(Phase::Warmup, found as u64), &own, (draw, used + draw))?;
+            if drawn.taken.binary_search(&fingerprint(&prompt)).is_err() {
+                drawn.push(&prompt)?;
+                found += 1;
             }
             draw += 1;
             if draw > 1000 + 2 * warmup as u64 {
@@ -188,33 +210,65 @@ impl PromptSet {
             }
         }
         Ok(Self {
-            warmup: prompts,
-            measured,
+            spooled: drawn.spool.finish().map_err(|e| unkept(&e))?,
+            warmup,
+            sessions: ranges.map(Arc::from),
+            exact: drawn.exact,
             length_source: maker.length_source(),
             tokenizer: counter.map(|c| c.identity().to_owned()),
         })
     }
 
-    /// Returns the sessions as ranges of measured prompts; `None` if the workload has none.
-    pub(crate) fn sessions(&self) -> Option<Vec<std::ops::Range<usize>>> {
-        self.measured.first()?.session?;
-        let groups = self.measured.chunk_by(|a, b| a.session == b.session);
-        let mut from = 0;
-        let range = |group: &[Prompt]| {
-            from += group.len();
-            from - group.len()..from
-        };
-        Some(groups.map(range).collect())
+    /// Returns how many prompts a phase has.
+    pub fn count(&self, phase: Phase) -> usize {
+        match phase {
+            Phase::Warmup => self.warmup,
+            Phase::Measured => self.spooled.len() - self.warmup,
+        }
     }
 
-    /// Returns the set as a table: one row a prompt, measured ones first.
+    /// Reads the prompt of the request at a place of the plan: warm-up first, then the measured.
     ///
     /// # Errors
-    /// Never for a set made here.
-    pub fn table(&self) -> Result<Table, TableError> {
-        let all: Vec<&Prompt> = self.measured.iter().chain(&self.warmup).collect();
-        let text = |f: &dyn Fn(&Prompt) -> Option<String>| all.iter().map(|p| f(p)).collect::<Vec<_>>();
-        let int = |f: &dyn Fn(&Prompt) -> Option<i64>| all.iter().map(|p| f(p)).collect::<Vec<_>>();
+    /// If the disk refuses.
+    pub(crate) fn at(&self, place: usize) -> io::Result<Prompt> {
+        let measured = self.count(Phase::Measured);
+        self.spooled.get(place.checked_sub(self.warmup).unwrap_or(measured + place))
+    }
+
+    /// Returns the prompts of a phase, in memory: for sets that are small.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn of(&self, phase: Phase) -> io::Result<Vec<Prompt>> {
+        let from = match phase {
+            Phase::Warmup => 0,
+            Phase::Measured => self.warmup,
+        };
+        (from..from + self.count(phase)).map(|place| self.at(place)).collect()
+    }
+
+    /// Returns the sessions as ranges of measured prompts; `None` if the workload has none.
+    pub(crate) fn sessions(&self) -> Option<&[Range<usize>]> {
+        self.sessions.as_deref()
+    }
+
+    /// Returns the set as a table in memory: one row a prompt, measured ones first.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn table(&self) -> io::Result<Table> {
+        let all: Vec<Prompt> = self.of(Phase::Measured)?.into_iter().chain(self.of(Phase::Warmup)?).collect();
+        self.table_of(&all).map_err(io::Error::other)
+    }
+
+    /// Returns some of the set's prompts as a table, in the given order.
+    ///
+    /// # Errors
+    /// Never for prompts made here.
+    pub(crate) fn table_of(&self, all: &[Prompt]) -> Result<Table, TableError> {
+        let text = |f: &dyn Fn(&Prompt) -> Option<String>| all.iter().map(f).collect::<Vec<_>>();
+        let int = |f: &dyn Fn(&Prompt) -> Option<i64>| all.iter().map(f).collect::<Vec<_>>();
         let length_unit = match self.length_source {
             LengthSource::ServerTokenizer | LengthSource::ServerTemplate | LengthSource::TokenizerFile => {
                 "tokens"
@@ -276,7 +330,44 @@ fn content_of(workload: &Workload) -> serde_json::Value {
     serde_json::to_value(&content).expect("a workload always serializes")
 }
 
-/// Makes sessions until there are enough; returns their turns and how many sessions there are.
+/// Prompts while they are drawn.
+struct Drawn {
+    spool: Spool,
+    /// The fingerprints of measured prompts, if warm-up prompts must differ from them.
+    taken: Vec<u128>,
+    compared: bool,
+    exact: bool,
+}
+
+impl Drawn {
+    fn new(folder: &Path, compared: bool) -> Result<Self, PromptError> {
+        let spool = Spool::new(folder)
+            .map_err(|e| PromptError(format!("the prompts cannot be kept in {}: {e}", folder.display())))?;
+        Ok(Self { spool, taken: Vec::new(), compared, exact: false })
+    }
+
+    fn push(&mut self, prompt: &Prompt) -> Result<(), PromptError> {
+        if self.compared && prompt.phase == Phase::Measured {
+            self.taken.push(fingerprint(prompt));
+        }
+        self.exact |= prompt.output_mode == OutputMode::Exact;
+        self.spool.push(prompt).map_err(|e| unkept(&e))
+    }
+}
+
+fn unkept(error: &io::Error) -> PromptError {
+    PromptError(format!("the prompts cannot be kept: {error}"))
+}
+
+/// Returns what tells a text from others: half of its digest.
+fn fingerprint(prompt: &Prompt) -> u128 {
+    let digest = prompt.digest();
+    let (half, _) = digest.as_bytes().split_first_chunk().expect("a digest is longer than half of it");
+    u128::from_le_bytes(*half)
+}
+
+/// Makes sessions until there are enough; returns them as ranges of prompts.
+#[expect(clippy::too_many_arguments, reason = "a part of the drawing, split off for its length")]
 fn sessions(
     workload: &Workload,
     maker: &Maker<'_>,
@@ -285,7 +376,8 @@ fn sessions(
     first: &Stream,
     later: &Stream,
     order: &Stream,
-) -> Result<(Vec<Prompt>, u64), PromptError> {
+    drawn: &mut Drawn,
+) -> Result<Vec<Range<usize>>, PromptError> {
     let settings = workload.sessions.as_ref().expect("called for workloads with sessions");
     let own;
     let follow_up = match &settings.follow_up {
@@ -295,17 +387,13 @@ fn sessions(
         }
         None => maker,
     };
-    let mut prompts: Vec<Prompt> = Vec::new();
-    let mut session = 0;
-    loop {
-        match amount {
-            Amount::Requests(n) if prompts.len() >= n => {
-                prompts.truncate(n);
-                break;
-            }
-            Amount::Sessions(n) if session >= n as u64 => break,
-            Amount::Requests(_) | Amount::Sessions(_) => {}
-        }
+    let (requests, whole) = match amount {
+        Amount::Requests(n) => (n, usize::MAX),
+        Amount::Sessions(n) => (usize::MAX, n),
+    };
+    let mut ranges = Vec::new();
+    while drawn.spool.len() < requests && ranges.len() < whole {
+        let session = ranges.len() as u64;
         let mut draws = later.at(session);
         let recorded = if settings.follow_up.is_none() { maker.conversation(session)? } else { None };
         let turns = turns(settings.turns.as_ref(), &mut draws);
@@ -314,8 +402,9 @@ fn sessions(
             (Some(turns), None) => turns,
             (None, recorded) => recorded.unwrap_or(1),
         };
+        let from = drawn.spool.len();
         for turn in 1..=turns {
-            let mut draft = Draft::new(Phase::Measured, prompts.len() as u64, &workload.output);
+            let mut draft = Draft::new(Phase::Measured, drawn.spool.len() as u64, &workload.output);
             (draft.session, draft.turn) = (Some(session), Some(turn));
             let prompt = if turn == 1 {
                 maker.make(draft, first, (session, session))?
@@ -323,12 +412,14 @@ fn sessions(
                 draft.think_ns = think(&settings.think_time, &mut draws);
                 follow_up.make_turn(draft, &mut draws, later, session)?
             };
-            prompts.push(prompt);
+            // Of the last session, what is beyond the number of requests is not kept.
+            if drawn.spool.len() < requests {
+                drawn.push(&prompt)?;
+            }
         }
-        session += 1;
+        ranges.push(from..drawn.spool.len());
     }
-    let whole = prompts.last().and_then(|p| p.session).map_or(0, |s| s + 1);
-    Ok((prompts, whole))
+    Ok(ranges)
 }
 
 fn turns(turns: Option<&Turns>, draws: &mut crate::random::Draws) -> Option<u32> {

@@ -2,6 +2,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::random::Origin;
+use crate::random::testing::{KS_LIMIT, ks};
+use crate::rows::Phase;
 use crate::workload::Workload;
 use artifacts::{Digest, Scalar};
 use pipeline::stage::Coordinates;
@@ -20,6 +22,14 @@ fn words() -> Workload {
     workload(&json!({"words": {"length": {"from": 30, "to": 60}}}))
 }
 
+fn measured(set: &PromptSet) -> Vec<Prompt> {
+    set.of(Phase::Measured).unwrap()
+}
+
+fn warmup(set: &PromptSet) -> Vec<Prompt> {
+    set.of(Phase::Warmup).unwrap()
+}
+
 fn texts(prompts: &[Prompt]) -> Vec<&str> {
     prompts.iter().map(|p| p.text.as_str()).collect()
 }
@@ -28,7 +38,7 @@ fn texts(prompts: &[Prompt]) -> Vec<&str> {
 fn a_longer_set_begins_with_the_shorter_one_and_warm_up_changes_nothing() {
     let short = PromptSet::generate(&words(), &origin(1, 1), 0, 10).unwrap();
     let long = PromptSet::generate(&words(), &origin(1, 1), 7, 40).unwrap();
-    assert_eq!(short.measured[..], long.measured[..10]);
+    assert_eq!(measured(&short)[..], measured(&long)[..10]);
 }
 
 #[test]
@@ -37,22 +47,22 @@ fn seed_replicate_and_content_change_every_prompt() {
     let other = workload(&json!({"words": {"length": {"from": 30, "to": 61}}}));
     for (workload, origin) in [(words(), origin(2, 1)), (words(), origin(1, 2)), (other, origin(1, 1))] {
         let set = PromptSet::generate(&workload, &origin, 0, 20).unwrap();
-        assert!(set.measured.iter().zip(&base.measured).all(|(a, b)| a.text != b.text));
+        assert!(measured(&set).iter().zip(&measured(&base)).all(|(a, b)| a.text != b.text));
     }
 }
 
 #[test]
 fn a_description_changes_no_prompt() {
     let described = Workload { description: Some("for readers".to_owned()), ..words() };
-    let set = |w: &Workload| PromptSet::generate(w, &origin(1, 1), 2, 5).unwrap();
-    assert_eq!(set(&described), set(&words()));
+    let table = |w: &Workload| PromptSet::generate(w, &origin(1, 1), 2, 5).unwrap().table().unwrap();
+    assert_eq!(table(&described), table(&words()));
 }
 
 #[test]
 fn the_first_prompt_is_pinned() {
     let set =
         PromptSet::generate(&workload(&json!({"words": {"length": 6}})), &origin(164, 1), 0, 1).unwrap();
-    assert_eq!(set.measured[0].text, "ice laugh young coat unit watch.");
+    assert_eq!(measured(&set)[0].text, "ice laugh young coat unit watch.");
 }
 
 #[test]
@@ -70,13 +80,13 @@ fn shared_prefixes_are_shared_and_suffixes_are_not() {
     let set = PromptSet::generate(&shared, &origin(1, 1), 0, 30).unwrap();
     let prefix = |p: &Prompt| p.text.split(' ').take(24).collect::<Vec<_>>().join(" ");
     let mut by_prefix = std::collections::BTreeMap::new();
-    for prompt in &set.measured {
+    for prompt in &measured(&set) {
         let first = by_prefix.entry(prompt.prefix.unwrap()).or_insert_with(|| prefix(prompt));
         assert_eq!(*first, prefix(prompt));
     }
     assert_eq!(by_prefix.len(), 2);
     assert_ne!(by_prefix[&0], by_prefix[&1]);
-    assert_eq!(texts(&set.measured).iter().collect::<BTreeSet<_>>().len(), 30);
+    assert_eq!(texts(&measured(&set)).iter().collect::<BTreeSet<_>>().len(), 30);
 }
 
 #[test]
@@ -86,7 +96,8 @@ fn a_mixture_takes_its_parts_by_weight_and_their_output() {
         {"name": "short", "weight": 3, "prompts": {"words": {"length": 5}}},
     ]}));
     let set = PromptSet::generate(&mixture, &origin(1, 1), 0, 4000).unwrap();
-    let long: Vec<_> = set.measured.iter().filter(|p| p.part.as_deref() == Some("long")).collect();
+    let all = measured(&set);
+    let long: Vec<_> = all.iter().filter(|p| p.part.as_deref() == Some("long")).collect();
     assert!((900..1100).contains(&long.len()), "{}", long.len());
     assert!(long.iter().all(|p| p.output_tokens == 99 && p.text.split(' ').count() == 50));
 }
@@ -99,11 +110,11 @@ fn a_pack_keeps_its_order_and_refuses_to_repeat_unless_told() {
         workload(&json!({"pack": pack}))
     };
     let set = PromptSet::generate(&pack(&json!({})), &origin(1, 1), 1, 2).unwrap();
-    assert_eq!((texts(&set.measured), texts(&set.warmup)), (vec!["a", "b"], vec!["c"]));
+    assert_eq!((texts(&measured(&set)), texts(&warmup(&set))), (vec!["a", "b"], vec!["c"]));
     let error = PromptSet::generate(&pack(&json!({})), &origin(1, 1), 0, 4).unwrap_err();
     assert!(error.to_string().contains("holds 3 prompts"), "{error}");
     let set = PromptSet::generate(&pack(&json!({"when-short": "repeat"})), &origin(1, 1), 0, 4).unwrap();
-    assert_eq!(texts(&set.measured), ["a", "b", "c", "a"]);
+    assert_eq!(texts(&measured(&set)), ["a", "b", "c", "a"]);
 }
 
 #[test]
@@ -113,7 +124,7 @@ fn a_pack_file_is_read_and_must_not_change() {
     let path = file.path().to_str().unwrap();
     let digest = Digest::of(&std::fs::read(path).unwrap()).to_string();
     let pack = workload(&json!({"pack": {"file": path, "digest": digest}}));
-    assert_eq!(texts(&PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap().measured), ["x", "y"]);
+    assert_eq!(texts(&measured(&PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap())), ["x", "y"]);
     std::fs::write(file.path(), "\"z\"\n").unwrap();
     assert!(PromptSet::generate(&pack, &origin(1, 1), 0, 1).unwrap_err().to_string().contains("has changed"));
 }
@@ -125,8 +136,8 @@ fn a_trace_decides_the_lengths_of_prompts_and_answers() {
     let trace = workload(&json!({"trace": {"file": file.path(), "words-per-token": 0.5}}));
     let set = PromptSet::generate(&trace, &origin(1, 1), 1, 2).unwrap();
     let lengths = |p: &Prompt| (p.text.split(' ').count(), p.output_tokens);
-    assert_eq!(set.measured.iter().map(lengths).collect::<Vec<_>>(), [(5, 33), (10, 44)]);
-    assert_eq!(lengths(&set.warmup[0]), (5, 33));
+    assert_eq!(measured(&set).iter().map(lengths).collect::<Vec<_>>(), [(5, 33), (10, 44)]);
+    assert_eq!(lengths(&warmup(&set)[0]), (5, 33));
     let error = PromptSet::generate(&trace, &origin(1, 1), 0, 3).unwrap_err();
     assert!(error.to_string().contains("request 2 has no row"), "{error}");
 }
@@ -136,15 +147,16 @@ proptest! {
     fn warm_up_prompts_never_equal_measured_ones(length in 1_u32..3, warmup in 0_usize..6, measured in 1_usize..60) {
         let workload = workload(&json!({"words": {"length": length}}));
         let set = PromptSet::generate(&workload, &origin(9, 1), warmup, measured).unwrap();
-        prop_assert_eq!((set.warmup.len(), set.measured.len()), (warmup, measured));
-        prop_assert!(set.warmup.iter().all(|w| !texts(&set.measured).contains(&w.text.as_str())));
+        let (before, all) = (set.of(Phase::Warmup).unwrap(), set.of(Phase::Measured).unwrap());
+        prop_assert_eq!((before.len(), all.len()), (warmup, measured));
+        prop_assert!(before.iter().all(|w| !texts(&all).contains(&w.text.as_str())));
     }
 
     #[test]
     fn lengths_stay_within_their_range(from in 1_u32..40, more in 0_u32..40) {
         let workload = workload(&json!({"words": {"length": {"from": from, "to": from + more}}}));
         let set = PromptSet::generate(&workload, &origin(9, 1), 0, 20).unwrap();
-        for prompt in &set.measured {
+        for prompt in &measured(&set) {
             let length = prompt.text.split(' ').count() as u32;
             prop_assert!((from..=from + more).contains(&length));
         }
@@ -163,7 +175,7 @@ fn in_sessions(prompts: &serde_json::Value, sessions: &serde_json::Value) -> Wor
 }
 
 fn generate(workload: &Workload, amount: Amount) -> PromptSet {
-    PromptSet::with_counter(workload, &origin(1, 1), 0, amount, None).unwrap()
+    PromptSet::with_counter(workload, &origin(1, 1), 0, amount, None, &std::env::temp_dir()).unwrap()
 }
 
 #[test]
@@ -171,8 +183,8 @@ fn a_pack_may_say_how_much_output_each_line_asks_for() {
     let file = file("{\"prompt\": \"x\", \"output_tokens\": 77}\n{\"prompt\": \"y\"}\n");
     let pack = workload(&json!({"pack": {"file": file.path()}}));
     let set = PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap();
-    assert_eq!(set.measured[0].output_tokens, 77);
-    assert!((4..=9).contains(&set.measured[1].output_tokens));
+    assert_eq!(measured(&set)[0].output_tokens, 77);
+    assert!((4..=9).contains(&measured(&set)[1].output_tokens));
     assert_eq!(set.length_source, LengthSource::Given);
     std::fs::write(file.path(), "{\"prompt\": \"x\", \"output_tokens\": 0}").unwrap();
     let error = PromptSet::generate(&pack, &origin(1, 1), 0, 1).unwrap_err();
@@ -185,7 +197,7 @@ fn passages_of_a_corpus_are_its_words_in_order() {
     let file = file(&words.join("\n"));
     let corpus = workload(&json!({"corpus": {"file": file.path(), "length": 12}}));
     let set = PromptSet::generate(&corpus, &origin(1, 1), 3, 20).unwrap();
-    for prompt in set.measured.iter().chain(&set.warmup) {
+    for prompt in measured(&set).iter().chain(&warmup(&set)) {
         let found: Vec<usize> = prompt.text.split(' ').map(|w| w[1..].parse().unwrap()).collect();
         assert_eq!(found.len(), 12);
         assert!(found.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50));
@@ -199,7 +211,7 @@ fn passages_of_a_corpus_are_its_words_in_order() {
 fn lengths_in_characters_are_exact_and_said_to_be() {
     let prompts = workload(&json!({"words": {"length": {"characters": {"from": 100, "to": 120}}}}));
     let set = PromptSet::generate(&prompts, &origin(1, 1), 0, 20).unwrap();
-    assert!(set.measured.iter().all(|p| (100..=120).contains(&p.text.chars().count())));
+    assert!(measured(&set).iter().all(|p| (100..=120).contains(&p.text.chars().count())));
     assert_eq!(set.length_source, LengthSource::Characters);
     assert_eq!(set.table().unwrap().metadata("length_source").as_deref(), Some("characters"));
 }
@@ -219,7 +231,7 @@ fn a_dataset_gives_first_human_turns_in_an_order_of_the_seed() {
     let dataset = workload(&json!({"dataset": {"file": file.path()}}));
     let of = |rep| {
         let set = PromptSet::generate(&dataset, &origin(1, rep), 0, 3).unwrap();
-        texts(&set.measured).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        texts(&measured(&set)).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let orders: BTreeSet<Vec<String>> = (0..20).map(of).collect();
     assert!(orders.len() > 1);
@@ -238,12 +250,13 @@ fn a_dataset_in_sessions_gives_the_human_turns_of_each_conversation() {
     let file = file(SHAREGPT);
     let dataset = json!({"dataset": {"file": file.path()}});
     let set = generate(&in_sessions(&dataset, &json!({})), Amount::Sessions(3));
+    let all = measured(&set);
     let mut said: Vec<Vec<&str>> =
-        set.sessions().unwrap().into_iter().map(|range| texts(&set.measured[range])).collect();
+        set.sessions().unwrap().iter().map(|range| texts(&all[range.clone()])).collect();
     said.sort_unstable();
     assert_eq!(said, [vec!["a1", "a2"], vec!["c1"], vec!["d1\n\nmore"]]);
     let set = generate(&in_sessions(&dataset, &json!({"turns": 1})), Amount::Sessions(3));
-    assert_eq!(set.measured.len(), 3);
+    assert_eq!(set.count(Phase::Measured), 3);
 }
 
 #[test]
@@ -257,8 +270,9 @@ fn sessions_have_turns_and_think_times_as_drawn_and_the_first_thinks_not() {
     let sessions = set.sessions().unwrap();
     let turns: BTreeSet<usize> = sessions.iter().map(ExactSizeIterator::len).collect();
     assert_eq!(turns, [1, 2, 3, 4].into());
+    let all = measured(&set);
     for range in sessions {
-        for (i, prompt) in set.measured[range].iter().enumerate() {
+        for (i, prompt) in all[range.clone()].iter().enumerate() {
             assert_eq!(prompt.turn, Some(i as u32 + 1));
             assert_eq!(prompt.text.split(' ').count(), if i == 0 { 9 } else { 4 });
             let fits = if i == 0 { 0..=0 } else { 1_000_000..=3_000_000 };
@@ -273,15 +287,8 @@ fn think_times_and_turns_follow_their_distributions() {
     let settings = json!({"turns": {"geometric": 4}, "think-time": {"exponential": "10 ms"}});
     let set = generate(&in_sessions(&words, &settings), Amount::Sessions(4000));
     let mut think: Vec<f64> =
-        set.measured.iter().filter(|p| p.turn > Some(1)).map(|p| p.think_ns as f64 / 1e6).collect();
-    think.sort_by(f64::total_cmp);
-    let n = think.len() as f64;
-    // Kolmogorov and Smirnov: √n·D exceeds 1.95 with probability 0.001.
-    let distance = think.iter().enumerate().fold(0.0_f64, |d, (i, x)| {
-        let p = 1.0 - (-x / 10.0).exp();
-        d.max((p - i as f64 / n).abs()).max(((i + 1) as f64 / n - p).abs())
-    });
-    assert!(distance * n.sqrt() < 1.95, "{distance}");
+        measured(&set).iter().filter(|p| p.turn > Some(1)).map(|p| p.think_ns as f64 / 1e6).collect();
+    assert!(ks(&mut think, |x| 1.0 - (-x / 10.0).exp()) < KS_LIMIT);
     let sessions = set.sessions().unwrap();
     // P(turns = k) = (3/4)^(k − 1) / 4: each count within four standard errors.
     for k in 1..6 {
@@ -290,6 +297,11 @@ fn think_times_and_turns_follow_their_distributions() {
         let expected = 4000.0 * p;
         assert!((found - expected).abs() < 4.0 * (expected * (1.0 - p)).sqrt(), "{k}: {found} of {expected}");
     }
+    let even = json!({"turns": 2, "think-time": {"from": "2 ms", "to": "6 ms"}});
+    let set = generate(&in_sessions(&words, &even), Amount::Sessions(3000));
+    let mut think: Vec<f64> =
+        measured(&set).iter().filter(|p| p.turn == Some(2)).map(|p| p.think_ns as f64 / 1e6).collect();
+    assert!(ks(&mut think, |x| (x - 2.0) / 4.0) < KS_LIMIT);
 }
 
 #[test]
@@ -298,9 +310,11 @@ fn more_sessions_begin_with_the_fewer_and_requests_cut_the_last() {
     let workload =
         in_sessions(&words, &json!({"turns": {"from": 2, "to": 5}, "think-time": {"exponential": "1 s"}}));
     let (few, many) = (generate(&workload, Amount::Sessions(4)), generate(&workload, Amount::Sessions(9)));
-    assert_eq!(few.measured[..], many.measured[..few.measured.len()]);
+    let (few, many) = (measured(&few), measured(&many));
+    assert_eq!(few[..], many[..few.len()]);
     let cut = generate(&workload, Amount::Requests(7));
-    assert_eq!(cut.measured[..], many.measured[..7]);
+    assert_eq!(measured(&cut)[..], many[..7]);
+    assert_eq!(cut.sessions().unwrap().last().unwrap().end, 7);
 }
 
 #[test]
@@ -308,12 +322,13 @@ fn a_fraction_of_prompts_begins_with_a_shared_prefix_and_the_rest_with_its_own()
     let shared =
         workload(&json!({"shared-prefix": {"prefix": 8, "suffix": 4, "prefixes": 2, "fraction": 0.25}}));
     let set = PromptSet::generate(&shared, &origin(1, 1), 0, 2000).unwrap();
-    let (own, sharing): (Vec<_>, Vec<_>) = set.measured.iter().partition(|p| p.prefix.is_none());
+    let all = measured(&set);
+    let (own, sharing): (Vec<_>, Vec<_>) = all.iter().partition(|p| p.prefix.is_none());
     assert!((420..580).contains(&sharing.len()), "{}", sharing.len());
     let begin = |p: &&Prompt| p.text.split(' ').take(8).collect::<Vec<_>>().join(" ");
     assert_eq!(sharing.iter().map(begin).collect::<BTreeSet<_>>().len(), 2);
     assert_eq!(own.iter().map(begin).collect::<BTreeSet<_>>().len(), own.len());
-    assert!(set.measured.iter().all(|p| p.text.split(' ').count() == 12));
+    assert!(all.iter().all(|p| p.text.split(' ').count() == 12));
 }
 
 #[test]
@@ -358,5 +373,61 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
     ] {
         let found = wrong(more.clone());
         assert!(found.iter().any(|problem| problem.contains(part)), "{more}: {found:?}");
+    }
+}
+
+/// Returns the digest of the artifact of a set, as a load cell writes it.
+fn artifact(set: &PromptSet) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    crate::files::write_prompts(set, folder.path()).unwrap().1.to_string()
+}
+
+#[test]
+fn prompt_sets_are_the_bytes_they_have_always_been() {
+    let workloads = [
+        (
+            "b3:31bf797722a770ec45226165e82b03f23f29232317f6a61a2469ad78f45b8519",
+            words(),
+            5,
+            Amount::Requests(5000),
+        ),
+        (
+            "b3:eb7795756ea5fe5147a5f98e5f45206a71779338698abb304f8a1b1dba57cace",
+            workload(&json!({"words": {"length": 1}})),
+            40,
+            Amount::Requests(300),
+        ),
+        (
+            "b3:3b6c56f01f563701c81d7d2d85f72f4148ea9360a75d1f14b9f28f89bb0c5477",
+            workload(
+                &json!({"shared-prefix": {"prefix": 9, "suffix": {"characters": 40}, "prefixes": 3, "fraction": 0.5}}),
+            ),
+            2,
+            Amount::Requests(60),
+        ),
+        (
+            "b3:756a572ef0e39bf3e4c441907cda76c9cc9d5d0aa8b937bd3ed3f9e0e2b3cce8",
+            workload(&json!({"mixture": [
+                {"name": "long", "weight": 1, "prompts": {"words": {"length": 50}}, "output": {"tokens": 99}},
+                {"name": "pack", "weight": 3, "prompts": {"pack": {"texts": ["x", "y"], "when-short": "repeat"}}},
+            ]})),
+            0,
+            Amount::Requests(90),
+        ),
+        (
+            "b3:710bd3843b68542276f5184b2059de4874ed2e565004d1c28d957c485a569ab8",
+            in_sessions(
+                &json!({"words": {"length": 8}}),
+                &json!({"turns": {"geometric": 4}, "think-time": {"exponential": "2 s"}}),
+            ),
+            3,
+            Amount::Requests(2100),
+        ),
+    ];
+    let folder = std::env::temp_dir();
+    for (digest, workload, warmup, amount) in &workloads {
+        let set =
+            PromptSet::with_counter(workload, &origin(164, 1), *warmup, *amount, None, &folder).unwrap();
+        assert_eq!(artifact(&set), *digest, "{workload:?}");
     }
 }

@@ -61,10 +61,10 @@ pub fn run_search(
             ..settings.clone()
         };
         let origin = Origin { seed: origin.seed.wrapping_add(number as u64), ..origin.clone() };
-        let spec =
-            LoadSpec::for_target(settings, origin, target).map_err(|e| Failure::failed(e.to_string()))?;
         let at = folder.join(format!("probe-{number:02}"));
         std::fs::create_dir_all(&at).map_err(|e| Failure::failed(format!("{}: {e}", at.display())))?;
+        let spec = LoadSpec::for_target(settings, origin, target, &at)
+            .map_err(|e| Failure::failed(e.to_string()))?;
         let mut tried = Tried { requests: 0, good: 0 };
         let files = run_load_into(&spec, target, beside, &at, control, &mut |row, _| {
             if row.phase == Phase::Measured && !row.superseded {

@@ -33,9 +33,8 @@ pub(crate) fn run(
         warnings.extend(best.warnings);
         observations.extend(best.observations);
     }
-    if let Some(mut failure) = files.failure {
-        failure.evidence = outputs;
-        return Err(failure);
+    if let Some(failure) = files.failure {
+        return Err(Failure { evidence: outputs, ..failure.observed(observations, warnings) });
     }
     let found = &files.found;
     match (found.kept, found.missed) {

@@ -33,9 +33,13 @@ pub(crate) fn simulate(
         serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
     ]);
     let stream = |domain: &str| spec.origin.stream(&format!("load simulation v1 {domain}"), &content);
-    let prompts: Vec<&Prompt> = spec.prompts.warmup.iter().chain(&spec.prompts.measured).collect();
-    let warmup = spec.prompts.warmup.len();
-    let measured = spec.prompts.measured.len();
+    let of = |phase| {
+        spec.prompts.of(phase).map_err(|e| Failure::failed(format!("the prompts cannot be read again: {e}")))
+    };
+    let mut prompts = of(Phase::Warmup)?;
+    let warmup = prompts.len();
+    prompts.extend(of(Phase::Measured)?);
+    let measured = prompts.len() - warmup;
     let lost = struck(simulation.faults.missing_rows.as_ref().map(|f| f.share), measured, &stream("missing"));
     let asked = asked(&prompts, warmup, server, &simulation.faults, &stream("faults"));
 
@@ -84,7 +88,7 @@ pub(crate) fn simulate(
         if request >= warmup && lost[request - warmup] {
             continue;
         }
-        requests.push(row(request, flight, prompts[request], &asked[request]));
+        requests.push(row(request, flight, &prompts[request], &asked[request]));
         for (read, (at, tokens)) in flight.chunks.iter().enumerate() {
             chunks.push(ChunkRow {
                 request_id: request as i64,
@@ -143,7 +147,7 @@ fn struck(share: Option<f64>, count: usize, stream: &Stream) -> Vec<bool> {
 }
 
 fn asked(
-    prompts: &[&Prompt],
+    prompts: &[Prompt],
     warmup: usize,
     server: &SimulatedServer,
     faults: &Faults,
@@ -155,7 +159,7 @@ fn asked(
     let refused = struck(http, measured, stream);
     let both = http.unwrap_or(0.0) + faults.zero_tokens.as_ref().map_or(0.0, |f| f.share);
     let faulty = struck(faults.zero_tokens.as_ref().map(|_| both.min(1.0)), measured, stream);
-    let ask = |(i, prompt): (usize, &&Prompt)| {
+    let ask = |(i, prompt): (usize, &Prompt)| {
         let words = prompt.text.split_whitespace().count() as f64;
         let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64;
         let most = server.context.map(u64::from);

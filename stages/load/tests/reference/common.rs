@@ -2,8 +2,8 @@
 
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Phase,
+    Prompt, PromptSet, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) requests: usize,
     pub(crate) warmup: usize,
     pub(crate) tokens: u32,
+    /// Words of each prompt.
+    pub(crate) words: u32,
     pub(crate) timeouts: Timeouts,
     pub(crate) heartbeat: Span,
 }
@@ -30,6 +32,7 @@ impl Default for Run {
             requests: 6,
             warmup: 0,
             tokens: 5,
+            words: 8,
             timeouts: Timeouts::default(),
             heartbeat: Span::seconds(30),
         }
@@ -49,7 +52,7 @@ impl Run {
     pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(8).into() }),
+            prompts: Source::Words(Words { length: Count::Fixed(self.words).into() }),
             system: None,
             output: Output { tokens: Count::Fixed(self.tokens), mode: OutputMode::Exact },
             sampling: Sampling::default(),
@@ -94,6 +97,11 @@ impl Run {
     pub(crate) fn result(&self) -> LoadResult {
         self.send().0
     }
+}
+
+/// The measured prompts of a run.
+pub(crate) fn prompts(spec: &LoadSpec) -> Vec<Prompt> {
+    spec.prompts.of(Phase::Measured).unwrap()
 }
 
 /// The statuses of all attempts in order.

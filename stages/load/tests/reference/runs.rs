@@ -1,6 +1,6 @@
 //! Runs against the reference server without faults.
 
-use crate::common::{Run, closed, statuses};
+use crate::common::{Run, closed, prompts, statuses};
 use load::reference::Behaviour;
 use load::{Api, Arrival, Delivery, Ending, Phase, Rate, RequestStatus, TokenSource};
 use std::time::Duration;
@@ -39,6 +39,24 @@ fn measured_requests_begin_when_the_last_warm_up_request_is_done() {
     let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured);
     assert!(measured.clone().all(|r| r.scheduled_ns >= warm));
     assert_eq!(measured.filter_map(|r| r.sent_ns).min(), result.cell.window.map(|w| w.0));
+}
+
+#[test]
+fn what_does_not_fit_into_the_queue_is_rendered_while_the_load_runs() {
+    for arrival in [closed(4), Arrival::Constant(Rate { rate: 2000.0 })] {
+        // Some 10 MiB of requests, of which 8 may wait.
+        let run = Run { words: 10_000, requests: 170, warmup: 3, arrival, ..Run::default() };
+        let (result, server) = run.send();
+        assert_eq!(result.ending, Ending::Complete);
+        assert_eq!(statuses(&result), [RequestStatus::Ok; 173]);
+        let sent: Vec<String> =
+            server.truth(173).into_iter().map(|truth| String::from_utf8(truth.request).unwrap()).collect();
+        let sizes: usize = sent.iter().map(String::len).sum();
+        assert!(sizes > 9 * 1024 * 1024, "{sizes}");
+        for prompt in prompts(&run.spec()) {
+            assert_eq!(sent.iter().filter(|request| request.contains(&prompt.text)).count(), 1);
+        }
+    }
 }
 
 #[test]

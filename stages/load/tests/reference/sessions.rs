@@ -1,7 +1,7 @@
 //! Sessions: what is sent in each turn, and when.
 
 use crate::canned::{Canned, events};
-use crate::common::{Run, closed};
+use crate::common::{Run, closed, prompts};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Api, Arrival, LoadResult, LoadSpec, Origin, Rate, RequestStatus, Settings, Target, run_load, tables,
@@ -47,7 +47,7 @@ fn each_turn_carries_what_was_said_and_answered_before() {
     let spec = spec(&json!(3), "0 s", &json!({"arrival": "sequential", "sessions": 1}));
     let result = send(&spec, server.url.clone(), Api::OpenaiChat);
     assert_eq!(result.statuses(), [(RequestStatus::Ok, 3)].into());
-    let said: Vec<&str> = spec.prompts.measured.iter().map(|p| p.text.as_str()).collect();
+    let said: Vec<String> = prompts(&spec).into_iter().map(|p| p.text).collect();
     let bodies = server.bodies("/v1/chat/completions");
     // Reasoning is not put back into the conversation.
     let expected = json!([
@@ -71,19 +71,17 @@ fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
         let server = ReferenceServer::start(Behaviour::default()).unwrap();
         let spec = spec(&json!({"from": 2, "to": 4}), "0 s", &json!({}));
         let result = send(&spec, server.url(), api);
-        let turns = spec.prompts.measured.len();
+        let planned = prompts(&spec);
+        let turns = planned.len();
         assert_eq!(result.statuses(), [(RequestStatus::Ok, turns as u64)].into(), "{}", api.word());
-        for (row, prompt) in result.requests.iter().zip(&spec.prompts.measured) {
+        for (row, prompt) in result.requests.iter().zip(&planned) {
             assert_eq!(row.session_id, prompt.session.map(|s| s as i64));
             assert_eq!(row.turn, prompt.turn.map(i64::from));
         }
         // The reference server says "one zwölf 三 🦀 five" whatever it is asked.
         for truth in server.truth(turns) {
             let request = String::from_utf8(truth.request).unwrap();
-            let said = |turn: u32| {
-                let mut prompts = spec.prompts.measured.iter();
-                prompts.find(|p| p.turn == Some(turn) && request.contains(&p.text)).is_some()
-            };
+            let said = |turn: u32| planned.iter().any(|p| p.turn == Some(turn) && request.contains(&p.text));
             assert_eq!(said(2), request.contains("zwölf"), "{}: {request}", api.word());
         }
     }

@@ -2,9 +2,7 @@
 
 use crate::canned::{Canned, document, events};
 use crate::common::Run;
-use load::{
-    Api, LoadResult, LoadSpec, Origin, RequestStatus, Settings, Summary, Target, run_load, summarize,
-};
+use load::{Api, LoadResult, LoadSpec, Origin, RequestStatus, Settings, Summary, Target, run_load};
 use pipeline::stage::{Control, Coordinates, Json};
 use serde_json::json;
 
@@ -31,7 +29,7 @@ fn send(url: String, api: Api, delivery: &str) -> (LoadResult, Summary) {
     let spec = LoadSpec::new(settings, Origin { seed: 7, replicate: Coordinates::default() }).unwrap();
     let target = Target { api, ..Run::default().target(url) };
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();
-    let summary = summarize(&result.requests, &result.chunks, &load::Slo::default());
+    let summary = result.summary(&load::Slo::default()).unwrap();
     (result, summary)
 }
 

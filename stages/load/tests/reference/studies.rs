@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::Run;
+use crate::common::{Run, prompts};
 use load::reference::{Behaviour, ReferenceServer};
 use load::{Api, Load, LoadSpec, Origin, RequestStatus, Settings, Target, run_load, shipped};
 use pipeline::language::{NoFiles, Options, load_text};
@@ -47,7 +47,7 @@ fn every_shipped_workload_runs() {
             None => RequestStatus::Ok,
         };
         assert_eq!(result.statuses(), [(expected, 4)].into(), "{}", workload.name);
-        for (row, prompt) in result.requests[1..].iter().zip(&spec.prompts.measured) {
+        for (row, prompt) in result.requests[1..].iter().zip(&prompts(&spec)) {
             assert_eq!(row.requested_output_tokens, i64::from(prompt.output_tokens), "{}", workload.name);
             assert_eq!(row.output_tokens, Some(row.requested_output_tokens), "{}", workload.name);
         }
@@ -86,11 +86,12 @@ fn published_shapes_say_whose_they_are_and_what_in_them_is_ours() {
 #[test]
 fn sessions_of_five_turns_on_average_grow_as_planned() {
     let spec = spec("sglang-multi-turn", &json!({"sessions": 400}));
-    let sessions = spec.prompts.measured.last().unwrap().session.unwrap() + 1;
-    let mean = spec.prompts.measured.len() as f64 / sessions as f64;
+    let turns = prompts(&spec);
+    let sessions = turns.last().unwrap().session.unwrap() + 1;
+    let mean = turns.len() as f64 / sessions as f64;
     // Geometric of mean 5: standard deviation √20, standard error 0.22 over 400 sessions.
     assert!((4.2..5.8).contains(&mean), "{mean}");
-    for prompt in &spec.prompts.measured {
+    for prompt in &turns {
         let words = prompt.text.split(' ').count();
         assert_eq!(words, if prompt.turn == Some(1) { 459 } else { 92 });
     }
@@ -99,9 +100,10 @@ fn sessions_of_five_turns_on_average_grow_as_planned() {
 #[test]
 fn six_in_ten_prompts_share_their_prefix_where_a_study_says_so() {
     let spec = spec("harness-prefix-sharing", &json!({"requests": 1000}));
-    let shared = spec.prompts.measured.iter().filter(|p| p.prefix.is_some()).count();
+    let prompts = prompts(&spec);
+    let shared = prompts.iter().filter(|p| p.prefix.is_some()).count();
     assert!((550..650).contains(&shared), "{shared}");
-    assert!(spec.prompts.measured.iter().all(|p| p.text.split(' ').count() >= 540));
+    assert!(prompts.iter().all(|p| p.text.split(' ').count() >= 540));
 }
 
 #[test]

@@ -116,13 +116,8 @@ fn a_reset_within_the_stream_is_one_with_tls_too() {
 #[test]
 fn a_request_larger_than_the_buffers_arrives_whole() {
     let served = trusted(Behaviour::default());
-    let run = Run { requests: 2, delivery: Delivery::Whole, ..Run::default() };
-    let mut spec = run.spec();
-    for prompt in &mut spec.prompts.measured {
-        prompt.text = "word ".repeat(1_000_000);
-    }
-    let result = run_load(&spec, &served.target(&run), &Control::quiet()).unwrap();
-    assert_eq!(statuses(&result), [RequestStatus::Ok; 2]);
+    let run = Run { requests: 2, delivery: Delivery::Whole, words: 1_000_000, ..Run::default() };
+    assert_eq!(statuses(&served.send(&run)), [RequestStatus::Ok; 2]);
     for truth in served.server.truth(2) {
         assert!(truth.request.windows(9).filter(|window| window == b"word word").count() >= 499_999);
     }

@@ -6,7 +6,8 @@ use crate::canned::{Canned, document, events};
 use crate::common::Run;
 use artifacts::{Digest, Scalar, Table};
 use load::{
-    Api, LengthSource, Load, LoadSpec, Origin, PromptSet, Settings, Target, Workload, run_load, tables,
+    Api, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings, Target, Workload,
+    run_load, tables,
 };
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
@@ -62,8 +63,12 @@ fn origin() -> Origin {
     Origin { seed: 7, replicate: Coordinates::default() }
 }
 
-fn texts(set: &PromptSet) -> Vec<&str> {
-    set.measured.iter().map(|p| p.text.as_str()).collect()
+fn measured(set: &PromptSet) -> Vec<Prompt> {
+    set.of(Phase::Measured).unwrap()
+}
+
+fn texts(set: &PromptSet) -> Vec<String> {
+    measured(set).into_iter().map(|p| p.text).collect()
 }
 
 #[test]
@@ -78,12 +83,13 @@ fn a_tokenizer_file_counts_exactly_and_its_digest_is_in_the_set() {
     let digest = Digest::of(&std::fs::read(&file).unwrap()).to_string();
     assert_eq!(set.length_source, LengthSource::TokenizerFile);
     assert_eq!(set.tokenizer.as_deref(), Some(digest.as_str()));
-    for prompt in &set.measured {
+    let prompts = measured(&set);
+    for prompt in &prompts {
         // A character is a token.
         let counted = prompt.tokens.unwrap() as usize;
         assert_eq!(counted, prompt.text.chars().count());
         assert_eq!(counted, 83);
-        assert_eq!(prompt.text[..50], set.measured[0].text[..50]);
+        assert_eq!(prompt.text[..50], prompts[0].text[..50]);
     }
     let table = set.table().unwrap();
     assert_eq!(table.metadata("length_source").as_deref(), Some("tokenizer-file"));
@@ -133,14 +139,15 @@ fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
         "tokenizer": {"file": tokenizer},
     }));
     let set = PromptSet::generate(&recorded, &origin(), 0, 1).unwrap();
-    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(4), 6));
+    let first = |set: &PromptSet| measured(set).swap_remove(0);
+    assert_eq!((first(&set).tokens, first(&set).output_tokens), (Some(4), 6));
     assert_eq!(set.length_source, LengthSource::Given);
     let trace = folder.path().join("trace.jsonl");
     std::fs::write(&trace, "{\"timestamp\": 0, \"input_length\": 77, \"output_length\": 5}").unwrap();
     let replayed =
         workload(&json!({"prompts": {"trace": {"file": trace}}, "tokenizer": {"file": tokenizer}}));
     let set = PromptSet::generate(&replayed, &origin(), 0, 1).unwrap();
-    assert_eq!((set.measured[0].tokens, set.measured[0].output_tokens), (Some(77), 5));
+    assert_eq!((first(&set).tokens, first(&set).output_tokens), (Some(77), 5));
     assert_eq!(set.length_source, LengthSource::TokenizerFile);
 }
 
@@ -166,7 +173,7 @@ fn served(url: &str, fingerprint: Option<&str>) -> Result<LoadSpec, String> {
         "requests": 4,
     }))
     .unwrap();
-    LoadSpec::for_target(settings, origin(), &target(url)).map_err(|e| e.to_string())
+    LoadSpec::for_target(settings, origin(), &target(url), &std::env::temp_dir()).map_err(|e| e.to_string())
 }
 
 fn target(url: &str) -> Target {
@@ -207,7 +214,8 @@ fn chat(url: &str, more: &Json, tokens: u32) -> Result<PromptSet, String> {
         serde_json::from_value(json!({"workload": workload(&asked), "arrival": "sequential", "requests": 2}))
             .unwrap();
     let target = Target { api: Api::OpenaiChat, ..target(url) };
-    LoadSpec::for_target(settings, origin(), &target).map(|spec| spec.prompts).map_err(|e| e.to_string())
+    let spec = LoadSpec::for_target(settings, origin(), &target, &std::env::temp_dir());
+    spec.map(|spec| spec.prompts).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -216,7 +224,7 @@ fn a_chat_prompt_has_its_length_with_the_servers_template_around_it() {
     let words = |set: &PromptSet| texts(set).iter().map(|t| t.split_whitespace().count()).collect::<Vec<_>>();
     let set = chat(&server.url, &json!({}), 40).unwrap();
     assert_eq!(set.length_source, LengthSource::ServerTemplate);
-    assert!(set.measured.iter().all(|prompt| prompt.tokens == Some(40)));
+    assert!(measured(&set).iter().all(|prompt| prompt.tokens == Some(40)));
     assert_eq!(words(&set), [34, 34]);
     let set = chat(&server.url, &json!({"system": "be brief"}), 40).unwrap();
     assert_eq!(words(&set), [32, 32]);
@@ -262,7 +270,7 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
         let server = counting_server(shape, 0);
         let spec = served(&server.url, None).unwrap();
         assert_eq!(spec.prompts.length_source, LengthSource::ServerTokenizer);
-        for prompt in &spec.prompts.measured {
+        for prompt in &measured(&spec.prompts) {
             let words = prompt.text.split_whitespace().count();
             assert_eq!(prompt.tokens, Some(words as u32));
             assert!((40..=90).contains(&words), "{words}");
@@ -273,7 +281,7 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
         assert_eq!(cell.value("length_source", 0).unwrap(), Scalar::Text("server-tokenizer".to_owned()));
         assert_eq!(cell.value("prompt_tokens_min", 0).unwrap(), Scalar::Int(41));
         assert_eq!(cell.value("prompt_tokens_mean", 0).unwrap(), Scalar::Float(41.0));
-        all.push(spec.prompts);
+        all.push(spec.prompts.table().unwrap());
     }
     // Servers that tokenize alike get the same prompts, whatever they are.
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]));

@@ -1,0 +1,109 @@
+//! From prompts to the bytes of requests.
+
+use std::io;
+use std::ops::Range;
+
+use crate::api::Exchange;
+use crate::api_key::ApiKey;
+use crate::measure::{Ahead, Planned};
+use crate::peer::Peer;
+use crate::prompts::Prompt;
+use crate::rows::Phase;
+use crate::run::{LoadSpec, Target};
+use crate::wire;
+
+/// Renders requests to bytes.
+pub(crate) struct Renderer<'a> {
+    pub(crate) spec: &'a LoadSpec,
+    pub(crate) target: &'a Target,
+    pub(crate) peer: Peer,
+}
+
+impl Renderer<'_> {
+    /// Renders a request that follows what was said before it.
+    pub(crate) fn render(&self, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
+        let (spec, target) = (self.spec, self.target);
+        let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
+        let headers: Vec<_> =
+            target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
+        let body = target.api.body(&target.model, &spec.workload, prompt, history, spec.delivery);
+        let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
+        wire::post(&self.peer.address, path, &headers, &body)
+    }
+}
+
+/// Requests rendered before the queue is looked at again.
+const AT_ONCE: usize = 16;
+
+/// Renders what is dispatched, one after the other, into a queue: warm-up requests, then measured
+/// ones or, of sessions, their first turns.
+pub(crate) struct Rendering<'a> {
+    renderer: &'a Renderer<'a>,
+    ahead: &'a Ahead,
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Rendering<'a> {
+    /// Begins with the first request of the plan.
+    pub(crate) fn new(renderer: &'a Renderer<'a>, ahead: &'a Ahead) -> Self {
+        let prompts = &renderer.spec.prompts;
+        let measured = prompts.sessions().map_or(prompts.count(Phase::Measured), <[_]>::len);
+        Self { renderer, ahead, next: 0, end: prompts.count(Phase::Warmup) + measured }
+    }
+
+    /// Renders until the queue is full; returns whether all is rendered.
+    ///
+    /// # Errors
+    /// If a prompt cannot be read.
+    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+        while self.ahead.has_room() {
+            if self.next == self.end {
+                self.ahead.end();
+                return Ok(true);
+            }
+            let until = self.end.min(self.next + AT_ONCE);
+            let planned = (self.next..until).map(|unit| self.planned(unit));
+            self.ahead.put(planned.collect::<io::Result<_>>()?);
+            self.next = until;
+        }
+        Ok(false)
+    }
+
+    /// Renders whenever there is room, until all is rendered or nothing more is wanted.
+    ///
+    /// # Errors
+    /// If a prompt cannot be read; the queue then ends there.
+    pub(crate) fn follow(mut self) -> io::Result<()> {
+        while self.ahead.wait_for_room() {
+            match self.fill() {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => {
+                    self.ahead.end();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn planned(&self, unit: usize) -> io::Result<Planned> {
+        let requests = self.requests(unit);
+        let prompt = self.renderer.spec.prompts.at(requests.start)?;
+        Ok(Planned { bytes: self.renderer.render(&prompt, &[]), requests })
+    }
+
+    /// Returns the requests of a unit as places in the plan.
+    fn requests(&self, unit: usize) -> Range<usize> {
+        let prompts = &self.renderer.spec.prompts;
+        let warmup = prompts.count(Phase::Warmup);
+        match prompts.sessions() {
+            Some(sessions) if unit >= warmup => {
+                let session = &sessions[unit - warmup];
+                warmup + session.start..warmup + session.end
+            }
+            _ => unit..unit + 1,
+        }
+    }
+}
