@@ -2,12 +2,18 @@
 
 mod arith;
 mod bind;
+mod columns;
 mod commands;
 mod compare;
 mod count;
+mod derived;
+mod estimates;
+mod extremes;
 mod formula;
 mod identities;
-mod quant;
+mod ladder;
+mod orderings;
+mod quantifiers;
 mod refs;
 mod rule;
 mod same;

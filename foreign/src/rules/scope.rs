@@ -2,7 +2,8 @@
 
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
-    Rule, arith, bind, commands, compare, count, formula, identities, quant, refs, same, shape, steps, units,
+    Rule, arith, bind, commands, compare, count, derived, estimates, extremes, formula, identities,
+    orderings, quantifiers, refs, same, shape, steps, units,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -18,12 +19,16 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for rule in [
         shape::check,
+        derived::check,
+        estimates::check,
         identities::check,
         arith::check,
         count::check,
         compare::check,
         steps::check,
-        quant::check,
+        quantifiers::check,
+        extremes::check,
+        orderings::check,
         units::check,
         refs::check,
         commands::check,
