@@ -14,6 +14,7 @@ use crate::table::Table;
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for table in &scope.report.tables {
         derived_columns(table, found);
+        sums(table, found);
         totals(table, found);
         header_formula(table, found);
     }
@@ -59,7 +60,11 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
                         // An interval wider than the value says nothing.
                         if compare(z, low, high) == Agreement::Agrees {
                             holds += 1;
-                            tells += usize::from(telling(z) && high - low < 0.2 * z.value.abs());
+                            // Nor does `a + 0`, which is `a` itself.
+                            let own = [x, y]
+                                .iter()
+                                .all(|operand| (operand.value - z.value).abs() > operand.half + z.half);
+                            tells += usize::from(own && telling(z) && high - low < 0.2 * z.value.abs());
                         } else {
                             fails.push(row);
                         }
@@ -90,6 +95,53 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
             );
             let evidence = [a, b].map(|column| table.evidence(row, column)).to_vec();
             found.push(in_table(table, (row, c), (Rule::Arith, confidence), message, evidence));
+        }
+    }
+}
+
+/// A column of counts that is the sum of three or more neighbouring columns in most rows must be in all:
+/// `judged = passed + failed + skipped`.
+fn sums(table: &Table, found: &mut Vec<Finding>) {
+    let counts = |c: &usize| table.numbers(*c).iter().all(|(_, q)| q.is_count());
+    let columns: Vec<usize> = table.numeric_columns().into_iter().filter(counts).collect();
+    if columns.len() < 4 || columns.len() > 12 || table.rows.len() > 400 {
+        return;
+    }
+    for &whole in &columns {
+        let mut best: Option<(usize, Vec<usize>, &[usize])> = None;
+        let runs = (3..columns.len())
+            .flat_map(|length| columns.windows(length))
+            .filter(|run| !run.contains(&whole) && run.windows(2).all(|pair| pair[1] == pair[0] + 1));
+        for run in runs {
+            let (mut holds, mut telling, mut fails) = (0, false, Vec::new());
+            for row in 0..table.rows.len() {
+                let parts: Option<Vec<f64>> =
+                    run.iter().map(|&c| table.value(row, c).map(|q| q.value)).collect();
+                let (Some(parts), Some(stated)) = (parts, table.value(row, whole)) else { continue };
+                if parts.iter().sum::<f64>() == stated.value {
+                    holds += 1;
+                    telling |= parts.iter().filter(|part| **part > 0.0).count() >= 2;
+                } else {
+                    fails.push(row);
+                }
+            }
+            if telling
+                && holds >= 3
+                && holds >= 3 * fails.len()
+                && best.as_ref().is_none_or(|b| fails.len() < b.1.len())
+            {
+                best = Some((holds, fails, run));
+            }
+        }
+        let Some((holds, fails, run)) = best else { continue };
+        for row in fails {
+            let sum: f64 = run.iter().filter_map(|&c| table.value(row, c)).map(|q| q.value).sum();
+            let message = format!(
+                "the columns beside it sum to {}, as they do to their whole in {holds} rows",
+                shown(sum)
+            );
+            let evidence = run.iter().map(|&column| table.evidence(row, column)).collect();
+            found.push(in_table(table, (row, whole), (Rule::Count, Confidence::High), message, evidence));
         }
     }
 }

@@ -62,7 +62,8 @@ fn order(table: &Table, found: &mut Vec<Finding>) {
             }
             for row in 0..table.rows.len() {
                 let (Some(x), Some(y)) = (table.value(row, *a), table.value(row, *b)) else { continue };
-                if x.unit == y.unit && x.value - x.half > y.value + y.half {
+                // Differences and errors have no order.
+                if x.unit == y.unit && !x.signed && !y.signed && x.value - x.half > y.value + y.half {
                     let message = format!("\"{}\" is above \"{}\"", table.columns[*a], table.columns[*b]);
                     let evidence = [*a, *b].map(|column| table.evidence(row, column)).to_vec();
                     found.push(in_table(

@@ -2,6 +2,7 @@
 
 mod arith;
 mod bind;
+mod boundary;
 mod columns;
 mod commands;
 mod compare;
@@ -11,16 +12,22 @@ mod estimates;
 mod extremes;
 mod formula;
 mod identities;
+mod keyed;
+mod keys;
+mod labels;
 mod ladder;
 mod orderings;
 mod quantifiers;
 mod refs;
+mod restated;
 mod rule;
 mod same;
+mod scaling;
 mod scope;
 mod shape;
 mod steps;
 mod units;
+mod verdicts;
 mod words;
 
 pub use rule::Rule;

@@ -2,8 +2,8 @@
 
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
-    Rule, arith, bind, commands, compare, count, derived, estimates, extremes, formula, identities,
-    orderings, quantifiers, refs, same, shape, steps, units,
+    Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, identities,
+    keyed, labels, orderings, quantifiers, refs, restated, same, scaling, shape, steps, units, verdicts,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -34,7 +34,13 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
         commands::check,
         formula::check,
         same::check,
+        keyed::check,
+        restated::check,
         bind::check,
+        boundary::check,
+        scaling::check,
+        labels::check,
+        verdicts::check,
     ] {
         rule(scope, &mut found);
     }
