@@ -114,9 +114,9 @@ fn parts(prose: &Prose, found: &mut Vec<Finding>) {
 }
 
 static COMPLEMENT: LazyLock<Regex> = LazyLock::new(|| {
-    let rest = r"(?:not ok|hung|failed|excluded|skipped|dropped|missing|left out|timed out|barred|remaining|rejected|lost|incomplete|errors?)";
+    let rest = r"(?:not ok|hung|failed|excluded|skipped|dropped|missing|left out|timed out|barred|remaining|rejected|lost|incomplete|[a-z_]*errors?)";
     Regex::new(&format!(
-        r"(?i)\b(?P<a>[0-9][0-9,]*) (?:[a-z]+ )?(?:of|out of) (?:the )?(?P<b>[0-9][0-9,]*)\b[^.;:0-9()]{{0,40}}?(?P<rest>(?:,? (?:and )?[0-9][0-9,]* (?:[a-z]+ ){{0,2}}?{rest}\b[^.;:,0-9()]{{0,30}})+)"
+        r"(?i)\b(?P<a>[0-9][0-9,]*) (?:[a-z]+ )?(?:of|out of) (?:the )?(?P<b>[0-9][0-9,]*)\b[^.;:,0-9()]{{0,40}}?(?P<rest>(?:[,;]? (?:and )?[0-9][0-9,]* (?:[a-z]+ ){{0,2}}?{rest}\b[^.;:,0-9()]{{0,30}})+)"
     ))
     .expect("a regex")
 });

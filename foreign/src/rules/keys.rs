@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rules::words::{positions, words};
+use crate::rules::words::{names, positions, words};
 use crate::table::Table;
 use crate::text::Prose;
 
@@ -49,40 +49,53 @@ fn part(text: &str) -> String {
     if lower.starts_with(|c: char| c.is_ascii_digit()) { lower.replace(',', "") } else { lower }
 }
 
-/// The rows that a sentence may speak of: for every key some label of the row stands in the sentence, or else
-/// in the heading above it. Empty if a key is not named at all.
+/// The rows that a sentence speaks of.
+pub(crate) struct Named {
+    /// Those with a label of each key that the sentence, or else the heading above it, says.
+    pub(crate) rows: Vec<usize>,
+    /// Whether it says every key.
+    pub(crate) whole: bool,
+}
+
+/// The rows that a sentence names, if it says a label of the table at all.
 pub(crate) fn rows_named(
     table: &Table,
     keys: &[usize],
     prose: &Prose,
     (start, end): (usize, usize),
     heading: &str,
-) -> Vec<usize> {
+) -> Option<Named> {
     let sentence = &prose.text[start..end];
-    let mut rows: Vec<usize> = (0..table.rows.len()).collect();
+    let mut named = Named { rows: (0..table.rows.len()).collect(), whole: true };
+    let mut said_any = false;
     for &column in keys {
         let mut labels: BTreeMap<String, bool> = BTreeMap::new();
-        for &row in &rows {
+        for &row in &named.rows {
             let text = &table.rows[row].cells[column].text;
             labels.entry(part(text)).or_insert_with(|| says(table, row, column, prose, (start, end)));
         }
         if !labels.values().any(|said| *said) {
             for (label, said) in &mut labels {
-                *said = label.parse::<f64>().is_err() && !positions(heading, label).is_empty();
+                *said = label.parse::<f64>().is_err() && names(heading, label);
             }
         }
         // `decode` stands in `long-decode`: the longer label is meant.
-        let longer: Vec<String> = labels.iter().filter(|l| *l.1).map(|l| l.0.clone()).collect();
-        for (label, said) in &mut labels {
-            *said &= !longer.iter().any(|other| {
+        let said: Vec<String> = labels.iter().filter(|l| *l.1).map(|l| l.0.clone()).collect();
+        for (label, own) in labels.iter_mut().filter(|l| *l.1) {
+            *own = !said.iter().any(|other| {
                 other.len() > label.len()
                     && other.contains(label.as_str())
                     && positions(sentence, label).len() <= positions(sentence, other).len()
             });
         }
-        rows.retain(|&row| labels.get(&part(&table.rows[row].cells[column].text)) == Some(&true));
+        if labels.values().any(|said| *said) {
+            said_any |= labels.iter().any(|(label, said)| *said && label.parse::<f64>().is_err());
+            named.rows.retain(|&row| labels.get(&part(&table.rows[row].cells[column].text)) == Some(&true));
+        } else {
+            named.whole = false;
+        }
     }
-    rows
+    (said_any && !named.rows.is_empty()).then_some(named)
 }
 
 /// Whether a sentence says a label: as a whole word, or for a number with the name of its column (`8 clients`,

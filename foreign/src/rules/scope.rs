@@ -2,8 +2,9 @@
 
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
-    Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, identities,
-    keyed, labels, orderings, quantifiers, refs, restated, same, scaling, shape, steps, units, verdicts,
+    Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, grid,
+    identities, keyed, labels, orderings, quantifiers, refs, restated, same, scaling, sentence, shape, steps,
+    units, verdicts,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -36,6 +37,8 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
         same::check,
         keyed::check,
         restated::check,
+        sentence::check,
+        grid::check,
         bind::check,
         boundary::check,
         scaling::check,

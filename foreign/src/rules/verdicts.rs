@@ -8,6 +8,7 @@ use regex::Regex;
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::number::shown;
 use crate::rules::Rule;
+use crate::rules::keys::keys;
 use crate::rules::scope::{Scope, in_prose};
 use crate::rules::words::{names, number_word, words};
 use crate::table::Table;
@@ -27,6 +28,9 @@ static SHARE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NEGATED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(?:not|without|neither|nor|n't|but|except)\b").expect("a regex"));
+
+/// Marks that say that a verdict holds.
+const YES: &[&str] = &["yes", "true", "✓", "✅"];
 
 /// A column of verdicts: the value that counts, and the word that stands for it in prose.
 struct Verdicts<'a> {
@@ -60,10 +64,17 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
     for table in scope.report.tables_around(prose.line()) {
         let rows = u32::try_from(table.rows.len()).map_or(0.0, f64::from);
         let named = words(table.columns.first().map_or("", String::as_str));
-        if rows != whole || !noun.is_subset(&named) {
+        if rows != whole {
             continue;
         }
         for verdicts in verdicts(table, sentence) {
+            // Of rows with another name only by a verdict that stands beside the count (`2 of 8 hosts drift`).
+            let after = sentence[all.end()..].to_lowercase();
+            let beside = |value: &String| after.find(value.as_str()).is_some_and(|at| at < 30);
+            let own = noun.is_subset(&named) || verdicts.values.iter().any(beside) && !noun.contains("rows");
+            if !own {
+                continue;
+            }
             let met = |row: &usize| {
                 table.rows[*row]
                     .cells
@@ -88,7 +99,8 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
 /// yes and no (`Significant`).
 fn verdicts<'a>(table: &'a Table, sentence: &str) -> Vec<Verdicts<'a>> {
     let mut found = Vec::new();
-    for column in 1..table.columns.len() {
+    let keys = keys(table).unwrap_or_default();
+    for column in (1..table.columns.len()).filter(|column| !keys.contains(column)) {
         let values: BTreeSet<String> = table
             .rows
             .iter()
@@ -99,8 +111,7 @@ fn verdicts<'a>(table: &'a Table, sentence: &str) -> Vec<Verdicts<'a>> {
         if !(2..=6).contains(&values.len()) || values.iter().any(|value| value.len() > 30) {
             continue;
         }
-        let yes: BTreeSet<String> =
-            values.iter().filter(|v| matches!(v.as_str(), "yes" | "true" | "✓" | "✅")).cloned().collect();
+        let yes: BTreeSet<String> = values.iter().filter(|v| YES.contains(&v.as_str())).cloned().collect();
         let name = words(&table.columns[column]);
         let values: BTreeSet<String> = if yes.is_empty() {
             values.into_iter().filter(|value| value.len() >= 5 && names(sentence, value)).collect()
@@ -135,10 +146,8 @@ fn ties(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &
             }
             for (row, cells) in table.rows.iter().enumerate() {
                 let label = words(&table.label(row).replace('_', " "));
-                let marked = cells
-                    .cells
-                    .iter()
-                    .position(|cell| matches!(cell.text.to_lowercase().as_str(), "yes" | "✓" | "✅"));
+                let marked =
+                    cells.cells.iter().position(|cell| YES.contains(&cell.text.to_lowercase().as_str()));
                 if let Some(column) = marked.filter(|_| label.intersection(&subjects).next().is_some()) {
                     contrary.push(Evidence::new(
                         format!("line {}, \"{}\"", cells.line, table.label(row)),
