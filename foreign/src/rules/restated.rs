@@ -73,12 +73,11 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             });
             let sentence = Sentence { prose, start, end, numbers, rows: rows.collect() };
             for number in stated {
-                if DERIVED.is_match(tail(&prose.text[start..number.start])) {
-                    continue;
-                }
                 let cells = sentence.cells(number);
                 let finding = if !cells.is_empty() {
                     sentence.attributes(number, &cells)
+                } else if DERIVED.is_match(tail(&prose.text[start..number.start])) {
+                    None
                 } else if report.count(number) == 1 && elsewhere.count(number) == 0 {
                     sentence.slip(number)
                 } else if report.count(number) <= 6 {
@@ -144,13 +143,10 @@ impl Sentence<'_> {
             let own = values[at].unit.clone();
             if own.is_empty() { unit_of(table.columns.get(column).map_or("", String::as_str)) } else { own }
         };
-        let other = |at: usize| {
-            let unit = unit(at);
-            !unit.is_empty() && unit != number.unit
-        };
-        let known = matches!(number.unit.as_str(), "ms" | "s" | "us" | "%" | "pp" | "x" | "tok/s" | "req/s");
-        if known && (0..cells.len()).all(other) {
-            let message = format!("{} {} here, {} in the table", shown(number.value), number.unit, unit(0));
+        let units: Vec<String> = (0..cells.len()).map(unit).filter(|unit| !unit.is_empty()).collect();
+        let known = UNITS.contains(&number.unit.as_str());
+        if let Some(other) = units.first().filter(|_| known && !units.contains(&number.unit)) {
+            let message = format!("{} {} here, {} in the table", shown(number.value), number.unit, other);
             return Some(self.finding(number, Rule::Unit, message, evidence()));
         }
         let before = tail(&self.prose.text[self.start..number.start]);
@@ -230,15 +226,14 @@ impl Sentence<'_> {
     }
 }
 
+/// Units that a column and a sentence may both state.
+const UNITS: &[&str] = &["ms", "s", "us", "%", "pp", "x", "tok/s", "req/s"];
+
 /// The unit in the name of a column: `TTFT (ms)`, `Output tok/s`.
 fn unit_of(name: &str) -> String {
     let last = name.rsplit(['(', ' ', '_']).next().unwrap_or("").trim_end_matches(')');
     let unit = quantities(&format!("1 {last}")).pop().map(|q| q.unit).unwrap_or_default();
-    if matches!(unit.as_str(), "ms" | "s" | "us" | "%" | "pp" | "x" | "tok/s" | "req/s") {
-        unit
-    } else {
-        String::new()
-    }
+    if UNITS.contains(&unit.as_str()) { unit } else { String::new() }
 }
 
 /// Three digits or more, of a whole number four; not rough, not round.

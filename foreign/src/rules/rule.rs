@@ -46,6 +46,7 @@ rules! {
     Win "R-WIN" "Counts of wins are the winners of the table.";
     Ident "R-IDENT" "Quantities that depend on each other agree.";
     Phys "R-PHYS" "Values respect physical roofs and reference curves.";
+    Lic "R-LIC" "A fit has points to spare and is not read far beyond them.";
     Unit "R-UNIT" "Percent and points, ratio labels and dimensions are right.";
     Def "R-DEF" "A formula in a header combines values of one quantity.";
     Dup "R-DUP" "Equal values in sibling rows are to be confirmed.";

@@ -3,8 +3,8 @@
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
     Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, grid,
-    identities, keyed, labels, orderings, quantifiers, refs, restated, same, scaling, sentence, shape, steps,
-    units, verdicts,
+    hardware, identities, keyed, labels, orderings, pairing, quantifiers, refs, restated, same, scaling,
+    sentence, shape, steps, units, verdicts,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -39,6 +39,8 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
         restated::check,
         sentence::check,
         grid::check,
+        hardware::check,
+        pairing::check,
         bind::check,
         boundary::check,
         scaling::check,

@@ -46,11 +46,9 @@ fn more_than_all(prose: &Prose, found: &mut Vec<Finding>) {
             continue;
         };
         // `batches of 5`, `a set of 3`: groups of a size, not parts of a whole.
-        let between = &prose.text[first.end()..last.start()];
-        let grouped = between.trim_start().contains(' ')
-            && !between.contains(" ok ")
-            && between.trim() != "out of"
-            && !["the", "these", "its", "all"].iter().any(|word| between.contains(&format!(" {word} ")));
+        let between = prose.text[first.end()..last.start()].trim();
+        let plain = between.trim_start_matches("ok ").trim_end_matches(" the").trim_end_matches(" all");
+        let grouped = !matches!(plain, "of" | "out of" | "of these" | "of its");
         if part <= whole || grouped {
             continue;
         }

@@ -147,6 +147,135 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "16 | 320",
             ),
         ),
+        (
+            "| Metric | Swift |\n|---|---|\n| Throughput | 1637.6 tok/s |\n\n",
+            case(Rule::Arith, "- Target: 1800-1900 tok/s (10-16% improvement)\n", "10-16%", "10-13%"),
+        ),
+        (
+            "## Load\n\n",
+            case(
+                Rule::Lic,
+                "| Users | Rate |\n|---|---|\n| 10 | 224.6 tok/s |\n| 50 | 894.6 tok/s |\n| 100 | 1637.6 tok/s |\n| 150 | 2200.5 tok/s |\n\n## Fit\n\n```\nT(u) = (Vmax × u) / (K + u)\n  Vmax = 1000.0 tok/s\n  K = 100.0 users\n  R² = 0.999\n```\n\n| Users | Predicted |\n|---|---|\n| 100 | 500 tok/s |\n| 900 | 900 tok/s |\n",
+                "| 50 | 894.6 tok/s |\n",
+                "",
+            ),
+        ),
+        (
+            "The servers have an A100 80GB each.\n\n",
+            case(
+                Rule::Phys,
+                "One ran on SXM (~2.0 TB/s HBM), one on PCIe (~1.9 TB/s HBM).\n",
+                "~1.9 TB/s",
+                "~1.5 TB/s",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Conf,
+                "Wheels 2.9.0+cu130 and 2.11.0+cu130 run on the same CUDA-13 stack.\n",
+                "2.9.0+cu130",
+                "2.8.0+cu128",
+            ),
+        ),
+        (
+            "The grid is 5 models × 6 levels × 3 reps = 90 cells.\n\n",
+            case(
+                Rule::Count,
+                "For each (model × level × rep) cell of both engines the pair is tested. The number of pairs per workload is 90.\n",
+                "is 90",
+                "is 25",
+            ),
+        ),
+        // The numbers of one sentence.
+        ("", case(Rule::Count, "In all 14 of 16 rows are ok.\n", "14 of", "17 of")),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "They go from 0.827 to 0.831, a spread of 0.004 over 4 models.\n",
+                "0.827",
+                "0.527",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "It is 0.841 for swift against 0.743 for robin over 9 pairs, a mean delta of +0.0977.\n",
+                "+0.0977",
+                "+0.0877",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Ident,
+                "The delta is +0.0977 with the interval [+0.0702, +0.1255].\n",
+                "+0.0977",
+                "+0.1977",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Ident,
+                "The delta is +0.0977 with the interval [+0.0702, +0.1255].\n",
+                "+0.1255",
+                "−0.1255",
+            ),
+        ),
+        ("", case(Rule::Bind, "It is 0.841 for swift against 0.743 for robin.\n", "robin", "swift")),
+        (
+            "The 95 % interval is in Table 1. A 95 % interval is by t. Each 95 % interval is wide. No 95 % interval is read.\n\n",
+            case(
+                Rule::Same,
+                "The 95 % interval of the delta is narrow.\n",
+                "95 % interval of",
+                "93 % interval of",
+            ),
+        ),
+        (
+            "",
+            case(Rule::Ref, "Table 1. A.\n\nx\n\nTable 2. B.\n\nx\n\nTable 3. C.\n", "Table 2.", "Table 7."),
+        ),
+        // Attributes of a restated cell.
+        (
+            VERDICTS,
+            case(Rule::Same, "On search the delta is +0.0757 here.\n", "+0.0757 here", "−0.0757 here"),
+        ),
+        (
+            GRID,
+            case(
+                Rule::Unit,
+                "With swift on code and 8 clients it is 86.15 tok/s.\n",
+                "86.15 tok/s.",
+                "86.15 req/s.",
+            ),
+        ),
+        (
+            GRID,
+            case(Rule::Stat, "With swift on chat and 8 clients the p50 is 1758 ms.\n", "the p50", "the p95"),
+        ),
+        // The rows of a grid.
+        (
+            "",
+            case(
+                Rule::Dup,
+                "| Model | Users | Rate |\n|---|---|---|\n| ash | 1 | 48.25 |\n| ash | 8 | 50.75 |\n| oak | 1 | 47.35 |\n| oak | 8 | 47.95 |\n",
+                "| oak | 8",
+                "| oak | 1",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Shape,
+                "| Model | Users | Rate |\n|---|---|---|\n| ash | 1 | 48.25 |\n| ash | 4 | 49.85 |\n| ash | 8 | 50.75 |\n| oak | 1 | 47.35 |\n| oak | 4 | 47.65 |\n| oak | 8 | 47.95 |\n| elm | 1 | 46.15 |\n| elm | 4 | 46.55 |\n| elm | 8 | 46.95 |\n",
+                "| oak | 4 | 47.65 |\n",
+                "",
+            ),
+        ),
     ];
     list.into_iter().map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report))).collect()
 }
