@@ -1,7 +1,7 @@
 //! Data tables of a folder: CSV, TSV, JSON lines, Parquet.
 
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 use artifacts::Scalar;
 
@@ -64,11 +64,11 @@ struct Unread {
 }
 
 impl Unread {
-    fn whole(reason: impl ToString) -> Self {
+    fn whole(reason: impl fmt::Display) -> Self {
         Self { line: None, reason: reason.to_string() }
     }
 
-    fn at(line: usize, reason: impl ToString) -> Self {
+    fn at(line: usize, reason: impl fmt::Display) -> Self {
         Self { line: Some(line), reason: reason.to_string() }
     }
 }
