@@ -45,9 +45,7 @@ fn product(table: &Table, found: &mut Vec<Finding>) {
         let size: usize = levels.iter().map(BTreeSet::len).product();
         let grid = width > 1 && levels.iter().all(|level| level.len() > 1);
         let twice = rows.len() - distinct.len();
-        if twice == 1
-            && (grid && size == rows.len() || width == 1 && table.numeric_columns().first() == Some(&1))
-        {
+        if twice == 1 && (grid && size == rows.len() || labels.len() == 1) {
             repeated(table, columns, &rows, found);
             return;
         }

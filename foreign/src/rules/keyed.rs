@@ -25,13 +25,27 @@ const SCALES: &[f64] = &[1.0, 100.0, 1000.0, 0.01, 0.001];
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let tables = &scope.report.tables;
     let own: Vec<Option<Vec<usize>>> = tables.iter().map(keys).collect();
+    let data = scope.data.iter().filter(|table| table.rows.len() <= 20_000);
+    let data: Vec<(&Table, Option<Vec<usize>>)> = data.map(|table| (table, keys(table))).collect();
     for (at, table) in tables.iter().enumerate() {
-        let Some(keys) = &own[at] else { continue };
         let earlier = at.saturating_sub(REACH)..at;
-        for other in tables[earlier].iter().chain(scope.data.iter().filter(|t| t.rows.len() <= 20_000)) {
-            join(table, keys, other, found);
+        let known = earlier.clone().map(|at| (&tables[at], &own[at]));
+        for (other, their_keys) in known.chain(data.iter().map(|(table, keys)| (*table, keys))) {
+            match &own[at] {
+                Some(keys) => join(table, keys, other, found),
+                // A label that stands twice tells no rows apart: the other table's keys do, by their names.
+                None => {
+                    let keys = their_keys.as_ref().and_then(|keys| named_alike(table, other, keys));
+                    keys.into_iter().for_each(|keys| join(table, &keys, other, found));
+                }
+            }
         }
     }
+}
+
+/// The columns of a table with the names of the other's keys.
+fn named_alike(table: &Table, other: &Table, keys: &[usize]) -> Option<Vec<usize>> {
+    keys.iter().map(|&key| table.column(other.columns.get(key).filter(|name| !name.is_empty())?)).collect()
 }
 
 /// A column of the other table: how many rows agree, which column it is, and the pairs of rows that differ.
@@ -39,6 +53,7 @@ type Match = (usize, usize, Vec<(usize, usize)>);
 
 fn join(table: &Table, keys: &[usize], other: &Table, found: &mut Vec<Finding>) {
     let Some(pairs) = rows(table, keys, other).filter(|pairs| pairs.len() > AGREEING) else { return };
+    absent(table, other, &pairs, found);
     for column in table.numeric_columns().into_iter().filter(|column| !keys.contains(column)) {
         let mut best: Option<Match> = None;
         for theirs in 0..other.columns.len() {
@@ -81,6 +96,20 @@ fn join(table: &Table, keys: &[usize], other: &Table, found: &mut Vec<Finding>) 
             found.push(in_table(table, (row, column), (Rule::Same, confidence), message, evidence));
         }
     }
+}
+
+/// The one row of a data table that the report's table, which has all others, lacks.
+fn absent(table: &Table, data: &Table, pairs: &[(usize, usize)], found: &mut Vec<Finding>) {
+    let whole = pairs.len() == table.rows.len() && data.rows.len() == table.rows.len() + 1;
+    if data.file.is_empty() || !whole {
+        return;
+    }
+    let missing = (0..data.rows.len()).find(|row| !pairs.iter().any(|pair| pair.1 == *row));
+    let Some(row) = missing else { return };
+    let before = pairs.iter().filter(|pair| pair.1 < row).map(|pair| pair.0).max().unwrap_or(0);
+    let message = format!("the data have one row more: \"{}\"", data.label(row));
+    let evidence = vec![data.evidence(row, 0)];
+    found.push(in_table(table, (before, 0), (Rule::Shape, Confidence::Low), message, evidence));
 }
 
 /// Rows of both tables that have the same keys. Every key must be a column of the other table, by its labels;

@@ -112,7 +112,7 @@ impl Sentence<'_> {
     /// Cells of the named rows that may be the number, sign and unit aside; a number inside a cell counts.
     fn cells(&self, number: &Quantity) -> Vec<(&Table, usize, usize)> {
         let mut found = Vec::new();
-        for (keyed, named) in &self.rows {
+        for (keyed, named) in self.rows.iter().filter(|(_, named)| named.whole || named.rows.len() <= 8) {
             for &row in &named.rows {
                 for (column, cell) in keyed.table.rows[row].cells.iter().enumerate() {
                     let near =

@@ -19,6 +19,7 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         differences(prose, found);
         intervals(prose, found);
         itself(prose, found);
+        points(prose, found);
     }
     levels(&scope.report.prose, found);
 }
@@ -174,6 +175,22 @@ fn itself(prose: &Prose, found: &mut Vec<Finding>) {
             let span = (whole.start(), whole.end());
             found.push(in_prose(prose, span, (Rule::Bind, Confidence::Medium), message, Vec::new()));
         }
+    }
+}
+
+static POINTS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"\b[0-9]{2}(?:\.[0-9]+)? ?(?:pp|percentage points?) (?:[a-z]+ ){0,2}(?:intervals?|CI|confidence)\b",
+    )
+    .expect("a regex")
+});
+
+/// `the 95 percentage points interval`: the level of an interval is a percentage.
+fn points(prose: &Prose, found: &mut Vec<Finding>) {
+    for whole in POINTS.find_iter(&prose.text) {
+        let message = "the level of an interval is in percent, not in points".to_owned();
+        let span = (whole.start(), whole.end());
+        found.push(in_prose(prose, span, (Rule::Unit, Confidence::High), message, Vec::new()));
     }
 }
 

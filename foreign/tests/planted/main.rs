@@ -106,3 +106,33 @@ fn a_place_counts_characters_and_survives_emphasis() {
         text.chars().collect::<String>().split("65.0").next().map_or(0, |before| before.chars().count() + 1);
     assert_eq!((finding.line, finding.column), (1, column), "{found}");
 }
+
+const RATES: &str = "| Engine | Users | Rate |\n|---|---|---|\n| swift | 1 | 48.25 |\n| swift | 8 | 50.75 |\n| robin | 1 | 47.35 |\n| robin | 8 | 47.95 |\n| crane | 1 | 51.15 |\n";
+
+#[test]
+fn a_row_that_the_data_have_and_the_table_lacks_is_found() {
+    let table = data(
+        "rates.csv",
+        "engine,users,rate\nswift,1,48.25\nswift,8,50.75\nrobin,1,47.35\nrobin,8,47.95\ncrane,1,51.15",
+    );
+    let quiet = audit("r.md", RATES, std::slice::from_ref(&table), Vec::new());
+    assert!(quiet.findings.is_empty(), "{quiet}");
+    let found = audit("r.md", &RATES.replace("| robin | 8 | 47.95 |\n", ""), &[table], Vec::new());
+    let finding = found.findings.first().expect("the missing row is found");
+    assert_eq!(
+        (finding.rule, finding.evidence[0].place.contains("rates.csv:5")),
+        (Rule::Shape, true),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_row_with_the_label_of_another_is_found_in_the_data() {
+    let table = data(
+        "rates.csv",
+        "engine,users,rate\nswift,1,48.25\nswift,8,50.75\nrobin,1,47.35\nrobin,8,47.95\ncrane,1,51.15",
+    );
+    let altered = RATES.replace("| robin | 8", "| swift | 8");
+    let found = audit("r.md", &altered, &[table], Vec::new());
+    assert!(found.findings.iter().any(|f| f.rule == Rule::Same && f.line == 6), "{found}");
+}

@@ -225,6 +225,7 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "−0.1255",
             ),
         ),
+        ("", case(Rule::Unit, "The 95 % bootstrap interval is wide.\n", "95 %", "95 percentage points")),
         ("", case(Rule::Bind, "It is 0.841 for swift against 0.743 for robin.\n", "robin", "swift")),
         (
             "The 95 % interval is in Table 1. A 95 % interval is by t. Each 95 % interval is wide. No 95 % interval is read.\n\n",
