@@ -167,6 +167,10 @@ fn itself(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in TWICE.captures_iter(&prose.text) {
         let names = (captures.name("a").or(captures.name("c")), captures.name("b").or(captures.name("d")));
         let (Some(a), Some(b), Some(whole)) = (names.0, names.1, captures.get(0)) else { continue };
+        // `the … against the …`: names are longer, or have a capital or a digit.
+        if a.len() < 4 && a.as_str().bytes().all(|byte| byte.is_ascii_lowercase()) {
+            continue;
+        }
         if a.as_str()
             .trim_end_matches(['.', '-'])
             .eq_ignore_ascii_case(b.as_str().trim_end_matches(['.', '-']))
