@@ -10,6 +10,7 @@ mod crash;
 mod docs;
 mod dry_run;
 mod errors;
+mod foreign;
 mod help;
 mod imported;
 mod numbers;

@@ -1,7 +1,7 @@
 //! Data tables of a folder: CSV, TSV, JSON lines, Parquet.
 
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 use artifacts::Scalar;
 
@@ -50,45 +50,75 @@ pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> 
                 table.file = name;
                 tables.push(table);
             }
-            Err(reason) => unread.push(format!("{name}: {reason}")),
+            Err(Unread { line: Some(line), reason }) => unread.push(format!("{name}:{line}: {reason}")),
+            Err(Unread { line: None, reason }) => unread.push(format!("{name}: {reason}")),
         }
     }
     Ok((tables, unread))
 }
 
-fn delimited(path: &Path, delimiter: u8) -> Result<Table, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+/// Why a file cannot be read, and the line if it is a line's fault.
+struct Unread {
+    line: Option<usize>,
+    reason: String,
+}
+
+impl Unread {
+    fn whole(reason: impl fmt::Display) -> Self {
+        Self { line: None, reason: reason.to_string() }
+    }
+
+    fn at(line: usize, reason: impl fmt::Display) -> Self {
+        Self { line: Some(line), reason: reason.to_string() }
+    }
+}
+
+/// The text of a file, without a byte order mark.
+fn text(path: &Path) -> Result<String, Unread> {
+    let bytes = fs::read(path).map_err(Unread::whole)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Unread::at(line, "not UTF-8 text; convert it, for instance with iconv")
+    })?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
+    let text = text(path)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .comment(Some(b'#'))
         .flexible(true)
         .from_reader(text.as_bytes());
-    let columns: Vec<String> = reader
-        .headers()
-        .map_err(|error| error.to_string())?
-        .iter()
-        .map(|name| name.trim().to_owned())
-        .collect();
+    let columns: Vec<String> =
+        reader.headers().map_err(Unread::whole)?.iter().map(|name| name.trim().to_owned()).collect();
+    if columns.is_empty() {
+        return Err(Unread::at(1, "no header: the first line names the columns"));
+    }
     let mut rows = Vec::new();
     for record in reader.records().take(MOST_ROWS) {
-        let record = record.map_err(|error| error.to_string())?;
+        let record = record.map_err(Unread::whole)?;
         let line = record.position().map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
+        if record.len() != columns.len() {
+            let reason = format!("{} cells under a header of {}", record.len(), columns.len());
+            return Err(Unread::at(line, reason));
+        }
         rows.push(Row { line, cells: record.iter().map(|text| Cell::new(text, 1)).collect() });
     }
     Ok(Table { columns, rows, ..Table::default() })
 }
 
-fn json_lines(path: &Path) -> Result<Table, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+fn json_lines(path: &Path) -> Result<Table, Unread> {
+    let text = text(path)?;
     let mut columns: Vec<String> = Vec::new();
     let mut rows = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS)
     {
         let value: serde_json::Value =
-            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))?;
+            serde_json::from_str(line).map_err(|error| Unread::at(index + 1, error))?;
         let Some(object) = value.as_object() else {
-            return Err(format!("line {}: not an object", index + 1));
+            return Err(Unread::at(index + 1, "not an object; every line is one `{…}`"));
         };
         let mut cells = vec![Cell::default(); columns.len()];
         for (name, value) in object {
@@ -109,18 +139,21 @@ fn json_lines(path: &Path) -> Result<Table, String> {
         }
         rows.push(Row { line: index + 1, cells });
     }
+    if rows.is_empty() {
+        return Err(Unread::at(1, "no rows"));
+    }
     Ok(Table { columns, rows, ..Table::default() })
 }
 
-fn parquet(path: &Path) -> Result<Table, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let table = artifacts::Table::from_parquet(bytes).map_err(|error| error.to_string())?;
+fn parquet(path: &Path) -> Result<Table, Unread> {
+    let bytes = fs::read(path).map_err(Unread::whole)?;
+    let table = artifacts::Table::from_parquet(bytes).map_err(Unread::whole)?;
     let columns = table.names();
     let mut rows: Vec<Row> =
         (0..table.rows().min(MOST_ROWS)).map(|row| Row { line: row + 1, cells: Vec::new() }).collect();
     for name in &columns {
         for (at, row) in rows.iter_mut().enumerate() {
-            let value = table.value(name, at).map_err(|error| error.to_string())?;
+            let value = table.value(name, at).map_err(Unread::whole)?;
             row.cells.push(Cell::new(&scalar(&value), 1));
         }
     }

@@ -1,5 +1,6 @@
 //! Tables of a report: with bars, and from extractions that lost their bars.
 
+use crate::finding::Evidence;
 use crate::number::{Quantity, leading};
 
 /// A table, of the report or of the data.
@@ -75,6 +76,12 @@ impl Table {
             Some(name) => format!("{start}, \"{}\" × \"{name}\"", self.label(row)),
             None => format!("{start}, \"{}\" × column {}", self.label(row), column + 1),
         }
+    }
+
+    /// A cell as evidence: where it stands, and its text.
+    pub(crate) fn evidence(&self, row: usize, column: usize) -> Evidence {
+        let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
+        Evidence::new(self.cell_place(row, column), cell.map_or("", |cell| &cell.text))
     }
 
     /// Numbers of a column with their rows.

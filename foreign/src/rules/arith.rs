@@ -18,6 +18,7 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         steps(prose, found);
         losses(prose, found);
         clocks(prose, found);
+        targets(scope, prose, found);
     }
 }
 
@@ -352,5 +353,44 @@ fn clocks(prose: &Prose, found: &mut Vec<Finding>) {
             let message = format!("the duration does not follow from its ends: it is {} min", shown(minutes));
             found.push(in_prose(prose, range, (Rule::Time, Confidence::High), message, Vec::new()));
         }
+    }
+}
+
+static TARGET: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"(?P<a>{NUM}) ?[-–] ?(?P<b>{NUM}) ?(?P<unit>[a-zA-Z]{{1,6}}(?:/[a-zA-Z]{{1,6}})?) \((?P<p>[0-9]+(?:\.[0-9]+)?) ?[-–] ?(?P<q>[0-9]+(?:\.[0-9]+)?) ?% (?:improvement|increase|gain|higher|faster|more)\)")).expect("a regex")
+});
+
+/// `1800-1900 tok/s (10-15% improvement)`: some cell is the base of both ends, or of one and then the other is wrong.
+fn targets(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
+    for captures in TARGET.captures_iter(&prose.text) {
+        let groups = ["a", "b", "p", "q"].map(|name| group(prose, &captures, name));
+        let ([Some(a), Some(b), Some(p), Some(q)], Some(whole)) = (groups, captures.get(0)) else { continue };
+        let holds = |end: &Quantity, base: &Quantity, stated: &Quantity| {
+            let (low, high) = spread(end, base, |end, base| 100.0 * (end / base - 1.0));
+            compare(stated, low, high) == Agreement::Agrees
+        };
+        let mut half = None;
+        let mut both = false;
+        for table in scope.report.tables.iter().filter(|table| table.rows.len() <= 400) {
+            for row in 0..table.rows.len() {
+                for column in 1..table.rows[row].cells.len() {
+                    let Some(base) = table.value(row, column).filter(|v| v.unit == b.unit && v.value > 0.0)
+                    else {
+                        continue;
+                    };
+                    let ends = (holds(a, base, p), holds(b, base, q));
+                    both |= ends.0 && ends.1;
+                    // Of a base that fits one end by its last digit the other end must follow.
+                    if ends.0 != ends.1 && base.half < 0.5 && half.is_none() {
+                        half = Some((table.evidence(row, column), base.value));
+                    }
+                }
+            }
+        }
+        let Some((evidence, base)) = half.filter(|_| !both) else { continue };
+        let change = |end: &Quantity| shown(100.0 * (end.value / base - 1.0));
+        let message = format!("from {} it is {}% to {}%", shown(base), change(a), change(b));
+        let span = (whole.start(), whole.end());
+        found.push(in_prose(prose, span, (Rule::Arith, Confidence::Medium), message, vec![evidence]));
     }
 }

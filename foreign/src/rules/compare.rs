@@ -30,15 +30,7 @@ impl Pair<'_> {
     }
 
     fn evidence(&self) -> Vec<Evidence> {
-        [self.own, self.other]
-            .into_iter()
-            .map(|column| {
-                Evidence::new(
-                    self.table.cell_place(self.row, column),
-                    self.table.rows[self.row].cells[column].text.clone(),
-                )
-            })
-            .collect()
+        [self.own, self.other].into_iter().map(|column| self.table.evidence(self.row, column)).collect()
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
         lists(prose, found);
         parts(prose, found);
+        complements(prose, found);
     }
 }
 
@@ -109,5 +110,45 @@ fn parts(prose: &Prose, found: &mut Vec<Finding>) {
             message,
             evidence,
         ));
+    }
+}
+
+static COMPLEMENT: LazyLock<Regex> = LazyLock::new(|| {
+    let rest = r"(?:not ok|hung|failed|excluded|skipped|dropped|missing|left out|timed out|barred|remaining|rejected|lost|incomplete|[a-z_]*errors?)";
+    Regex::new(&format!(
+        r"(?i)\b(?P<a>[0-9][0-9,]*) (?:[a-z]+ )?(?:of|out of) (?:the )?(?P<b>[0-9][0-9,]*)\b[^.;:,0-9()]{{0,40}}?(?P<rest>(?:[,;]? (?:and )?[0-9][0-9,]* (?:[a-z]+ ){{0,2}}?{rest}\b[^.;:,0-9()]{{0,30}})+)"
+    ))
+    .expect("a regex")
+});
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[0-9][0-9,]*").expect("a regex"));
+
+/// `318 of 320 cells are ok, 0 left out, 2 failed`: a part and what is left sum to the whole.
+fn complements(prose: &Prose, found: &mut Vec<Finding>) {
+    for captures in COMPLEMENT.captures_iter(&prose.text) {
+        let number = |name: &str| captures.name(name)?.as_str().replace(',', "").parse::<f64>().ok();
+        let (Some(part), Some(whole), Some(rest), Some(all)) =
+            (number("a"), number("b"), captures.name("rest"), captures.get(0))
+        else {
+            continue;
+        };
+        let left: f64 = NUMBER
+            .find_iter(rest.as_str())
+            .filter_map(|m| m.as_str().replace(',', "").parse::<f64>().ok())
+            .sum();
+        // Some of those left may be named again (`2 not ok, of them 2 hung`): more than the whole is no proof.
+        if part + left == whole || left == 0.0 && part == whole {
+            continue;
+        }
+        let message = format!(
+            "{} and {} left are {}, not {}",
+            shown(part),
+            shown(left),
+            shown(part + left),
+            shown(whole)
+        );
+        let evidence =
+            vec![Evidence::new(format!("line {}", prose.place(all.start()).0), all.as_str().to_owned())];
+        let span = (all.start(), all.end());
+        found.push(in_prose(prose, span, (Rule::Count, Confidence::Medium), message, evidence));
     }
 }

@@ -9,6 +9,7 @@ use crate::finding::{Confidence, Evidence, Finding};
 use crate::number::{Agreement, Quantity, compare, leading, quantities, shown};
 use crate::rules::Rule;
 use crate::rules::scope::{Scope, in_table};
+use crate::table::Table;
 
 static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\s*(?P<name>[A-Za-z][A-Za-z_ ]{0,30})\((?P<x>[A-Za-z]{1,12})\) ?[=≈] ?(?P<body>.+)$")
@@ -29,6 +30,7 @@ struct Model {
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for (section, model) in models(scope) {
+        freedom(scope, section, &model, found);
         let after = scope
             .report
             .tables_around(model.line)
@@ -90,6 +92,49 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+static GOODNESS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\bR(?:²|\^2|-squared) ?(?:=|≈|of|is) ?(?P<r>[01]\.[0-9]+)").expect("a regex")
+});
+
+/// A good R² of a fit that has hardly more points than parameters, read far beyond the last of them.
+fn freedom(scope: &Scope<'_>, section: usize, model: &Model, found: &mut Vec<Finding>) {
+    let code = scope.report.code.iter().filter(|code| code.section == section);
+    let lines =
+        code.flat_map(|code| code.lines.iter().enumerate().map(|(at, line)| (code.line + at, line.as_str())));
+    let Some((line, text)) = lines.into_iter().find(|(_, line)| GOODNESS.is_match(line)) else { return };
+    let argument = |table: &Table| -> Option<Vec<f64>> {
+        (0..table.rows.len()).map(|row| leading(table.label(row)).map(|q| q.value)).collect()
+    };
+    let tables = scope.report.tables_around(model.line);
+    let predicted =
+        tables.iter().find(|table| table.section == section && table.line > model.line).and_then(argument);
+    let measured = tables.iter().rev().filter(|table| table.line < model.line).find_map(argument);
+    let (Some(predicted), Some(measured)) = (predicted, measured) else { return };
+    let (parameters, points) = (model.parameters.len(), measured.len());
+    let last = measured.iter().copied().fold(0.0, f64::max);
+    let farthest = predicted.iter().copied().fold(0.0, f64::max);
+    if points > parameters + 1 || last <= 0.0 || farthest <= 2.0 * last {
+        return;
+    }
+    let message = format!(
+        "{parameters} parameters fitted to {points} points leave {} to judge the fit by, and {} is {} times the last point {}",
+        points.saturating_sub(parameters),
+        shown(farthest),
+        shown(farthest / last),
+        shown(last)
+    );
+    let column = text.chars().take_while(|c| c.is_whitespace()).count() + 1;
+    found.push(Finding {
+        rule: Rule::Lic,
+        confidence: Confidence::Medium,
+        line,
+        column,
+        quote: text.trim().to_owned(),
+        message,
+        evidence: vec![Evidence::new(format!("line {}", model.line), model.text.clone())],
+    });
 }
 
 fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {

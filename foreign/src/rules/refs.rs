@@ -13,6 +13,7 @@ use crate::text::{Prose, Report};
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     numbering(scope.report, found);
     dangling(scope.report, found);
+    captions(scope.report, found);
     digests(scope, found);
 }
 
@@ -160,6 +161,40 @@ fn elsewhere(prose: &Prose, start: usize) -> bool {
 fn around(text: &str, end: usize) -> usize {
     let rest = &text[end..];
     end + rest.char_indices().nth(40).map_or(rest.len(), |(at, _)| at)
+}
+
+static CAPTION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?P<kind>Table|Figure) (?P<n>[0-9]{1,3})(?:[.:]| [—–|])").expect("a regex")
+});
+
+/// Captions are numbered one after the other.
+fn captions(report: &Report, found: &mut Vec<Finding>) {
+    for kind in ["Table", "Figure"] {
+        let all: Vec<(&Prose, u32)> = report
+            .prose
+            .iter()
+            .filter_map(|prose| {
+                let captures = CAPTION.captures(&prose.text)?;
+                (captures.name("kind")?.as_str() == kind).then_some(())?;
+                Some((prose, captures.name("n")?.as_str().parse().ok()?))
+            })
+            .collect();
+        for (at, (prose, number)) in all.iter().enumerate() {
+            // The neighbours agree with each other and not with this one.
+            let before = at.checked_sub(1).map(|at| all[at].1 + 1);
+            let after = all.get(at + 1).and_then(|next| next.1.checked_sub(1));
+            let expected = match (before, after) {
+                (Some(before), Some(after)) if before == after => before,
+                (Some(before), None) if at >= 3 && all[at - 1].1 == all[at - 2].1 + 1 => before,
+                _ => continue,
+            };
+            if expected != *number {
+                let message = format!("{kind} {number} stands where {kind} {expected} is due");
+                let end = around(&prose.text, 0);
+                found.push(in_prose(prose, (0, end), (Rule::Ref, Confidence::Medium), message, Vec::new()));
+            }
+        }
+    }
 }
 
 static DIGEST: LazyLock<Regex> =

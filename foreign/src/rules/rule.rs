@@ -31,6 +31,7 @@ rules! {
     Shape "R-SHAPE" "Each row has as many cells as the header; an absent value is an explicit token.";
     Same "R-SAME" "One quantity has one value in tables, data and prose.";
     Bind "R-BIND" "The condition named in the text is the one under which the value was measured.";
+    Grain "R-GRAIN" "A number carries its aggregation level: a cell is not a mean over cells.";
     Stat "R-STAT" "The statistic named (mean, median, P95, significant) is the one that gives the value.";
     Count "R-COUNT" "Counts reconcile: products of axes, sums of parts, members of a list.";
     RowSum "R-ROWSUM" "A total is the sum of its rows.";
@@ -44,6 +45,8 @@ rules! {
     Mono "R-MONO" "A series called monotone is.";
     Win "R-WIN" "Counts of wins are the winners of the table.";
     Ident "R-IDENT" "Quantities that depend on each other agree.";
+    Phys "R-PHYS" "Values respect physical roofs and reference curves.";
+    Lic "R-LIC" "A fit has points to spare and is not read far beyond them.";
     Unit "R-UNIT" "Percent and points, ratio labels and dimensions are right.";
     Def "R-DEF" "A formula in a header combines values of one quantity.";
     Dup "R-DUP" "Equal values in sibling rows are to be confirmed.";

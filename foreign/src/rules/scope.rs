@@ -2,7 +2,9 @@
 
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
-    Rule, arith, bind, commands, compare, count, formula, identities, quant, refs, same, shape, steps, units,
+    Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, grid,
+    hardware, identities, keyed, labels, orderings, pairing, quantifiers, refs, restated, same, scaling,
+    sentence, shape, steps, units, verdicts,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -18,18 +20,32 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for rule in [
         shape::check,
+        derived::check,
+        estimates::check,
         identities::check,
         arith::check,
         count::check,
         compare::check,
         steps::check,
-        quant::check,
+        quantifiers::check,
+        extremes::check,
+        orderings::check,
         units::check,
         refs::check,
         commands::check,
         formula::check,
         same::check,
+        keyed::check,
+        restated::check,
+        sentence::check,
+        grid::check,
+        hardware::check,
+        pairing::check,
         bind::check,
+        boundary::check,
+        scaling::check,
+        labels::check,
+        verdicts::check,
     ] {
         rule(scope, &mut found);
     }

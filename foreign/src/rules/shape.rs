@@ -99,13 +99,7 @@ fn twins(table: &Table, found: &mut Vec<Finding>) {
                     table.label(row - 1),
                     table.label(row)
                 );
-                let evidence = vec![
-                    Evidence::new(
-                        table.cell_place(row - 1, column),
-                        table.rows[row - 1].cells[column].text.clone(),
-                    ),
-                    Evidence::new(table.cell_place(row, column), table.rows[row].cells[column].text.clone()),
-                ];
+                let evidence = vec![table.evidence(row - 1, column), table.evidence(row, column)];
                 found.push(in_table(table, (row, column), (Rule::Dup, Confidence::Low), message, evidence));
             }
         }

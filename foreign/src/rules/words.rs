@@ -36,18 +36,26 @@ pub(crate) fn names(text: &str, name: &str) -> bool {
     position(text, name).is_some()
 }
 
-/// Where a name stands in a text as a whole, ASCII case ignored.
+/// Where a name stands first in a text as a whole, ASCII case ignored.
 pub(crate) fn position(text: &str, name: &str) -> Option<usize> {
-    if name.is_empty() || name.len() > text.len() {
-        return None;
-    }
+    occurrences(text, name).next()
+}
+
+/// Everywhere a name stands in a text as a whole, ASCII case ignored.
+pub(crate) fn positions(text: &str, name: &str) -> Vec<usize> {
+    occurrences(text, name).collect()
+}
+
+fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let (haystack, needle) = (text.as_bytes(), name.as_bytes());
-    (0..=haystack.len() - needle.len()).find(|&at| {
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let last = if needle.is_empty() { None } else { haystack.len().checked_sub(needle.len()) };
+    (0..last.map_or(0, |last| last + 1)).filter(move |&at| {
         haystack[at..at + needle.len()].eq_ignore_ascii_case(needle)
             && text.is_char_boundary(at)
             && text.is_char_boundary(at + needle.len())
-            && !text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
-            && !text[at + needle.len()..].chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_')
+            && !text[..at].chars().next_back().is_some_and(word)
+            && !text[at + needle.len()..].chars().next().is_some_and(word)
     })
 }
 

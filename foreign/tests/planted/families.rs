@@ -1,16 +1,10 @@
-//! Every rule finds an error planted in a report of our own and is silent on its twin without the error.
+//! Cases of the first families: arithmetic, counts, references, tables of one key.
 
-use foreign::{Cell, Confidence, Row, Rule, Table, audit};
+use foreign::Rule;
 
-/// A clean report, what is replaced in it, by what, and the rule that must find it.
-struct Case {
-    rule: Rule,
-    report: &'static str,
-    from: &'static str,
-    to: &'static str,
-}
+use crate::Case;
 
-const LADDER: &str = "## 1. Scaling
+pub(crate) const LADDER: &str = "## 1. Scaling
 
 Efficiency by level:
 
@@ -43,7 +37,7 @@ const LOADS: &str = "## Load
 
 ";
 
-fn cases() -> Vec<(Case, String)> {
+pub(crate) fn cases() -> Vec<(Case, String)> {
     let case = |rule, report, from, to| Case { rule, report, from, to };
     let list: Vec<(&str, Case)> = vec![
         ("", case(Rule::Shape, "| a | b |\n|---|---|\n| x | 1.5 |\n| y | 2.5 |\n", "| y | 2.5 |", "| y |")),
@@ -345,94 +339,4 @@ fn cases() -> Vec<(Case, String)> {
         ),
     ];
     list.into_iter().map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report))).collect()
-}
-
-#[test]
-fn a_planted_error_is_found_by_its_rule_and_the_clean_twin_is_silent() {
-    let mut wrong = Vec::new();
-    for (case, clean) in cases() {
-        assert!(clean.contains(case.from), "{:?} is not in\n{clean}", case.from);
-        let quiet = audit("clean.md", &clean, &[], Vec::new());
-        if !quiet.findings.is_empty() {
-            wrong.push(format!("{} cries wolf on\n{clean}\n{quiet}", case.rule));
-        }
-        let planted = clean.replacen(case.from, case.to, 1);
-        let found = audit("planted.md", &planted, &[], Vec::new());
-        if !found.findings.iter().any(|finding| finding.rule == case.rule) {
-            wrong.push(format!("{} misses\n{planted}\n{found}", case.rule));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n====\n"));
-}
-
-#[test]
-fn every_rule_has_a_planted_error() {
-    let planted: Vec<Rule> = cases().into_iter().map(|(case, _)| case.rule).collect();
-    for rule in Rule::ALL {
-        assert!(planted.contains(rule), "{rule} has no case");
-    }
-}
-
-fn data(file: &str, text: &str) -> Table {
-    let mut lines = text.lines();
-    let split = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
-    Table {
-        file: file.to_owned(),
-        columns: split(lines.next().unwrap_or("")),
-        rows: lines
-            .enumerate()
-            .map(|(at, line)| Row {
-                line: at + 2,
-                cells: split(line).iter().map(|cell| Cell::new(cell, 1)).collect(),
-            })
-            .collect(),
-        ..Table::default()
-    }
-}
-
-#[test]
-fn a_cell_that_differs_from_a_long_data_table_is_found() {
-    let table = data(
-        "curves.csv",
-        "engine,model,n,efficiency\nswift,ash-3b,1,1.000\nswift,ash-3b,2,0.981\nswift,ash-3b,4,0.902\nswift,oak-7b,1,1.000\nswift,oak-7b,2,0.951\nswift,oak-7b,4,0.853\n\
-         robin,ash-3b,1,1.000\nrobin,ash-3b,2,0.881\nrobin,ash-3b,4,0.802\nrobin,oak-7b,1,1.000\nrobin,oak-7b,2,0.851\nrobin,oak-7b,4,0.753",
-    );
-    let clean = "The swift curves:\n\n| Model | N=1 | N=2 | N=4 |\n|---|---|---|---|\n| ash-3b | 1.000 | 0.981 | 0.902 |\n| oak-7b | 1.000 | 0.951 | 0.853 |\n";
-    let quiet = audit("r.md", clean, std::slice::from_ref(&table), Vec::new());
-    assert!(quiet.findings.is_empty(), "{quiet}");
-    let found = audit("r.md", &clean.replace("0.853", "0.835"), &[table], Vec::new());
-    let finding = found.findings.first().expect("the changed cell is found");
-    assert_eq!((finding.rule, finding.line), (Rule::Same, 6), "{found}");
-    assert!(
-        finding.evidence.iter().any(|e| e.place.contains("curves.csv:7") && e.value == "0.853"),
-        "{found}"
-    );
-}
-
-#[test]
-fn a_mean_called_a_median_is_found_in_raw_rows() {
-    let rows: String =
-        (1..=40).map(|i| format!("\nswift,{},{}", i % 2, if i > 36 { 1000 } else { 100 + i })).collect();
-    let table = data("requests.csv", &format!("engine,rep,ttft_ms{rows}"));
-    // 36 values of 101 to 136 and four of 1000.
-    let clean = "For swift the mean TTFT is 206.7 ms and the median TTFT is 120 ms.\n";
-    let quiet = audit("r.md", clean, std::slice::from_ref(&table), Vec::new());
-    assert!(quiet.findings.is_empty(), "{quiet}");
-    let planted = clean.replace("median TTFT is 120", "median TTFT is 206.7");
-    let found = audit("r.md", &planted, &[table], Vec::new());
-    assert_eq!(
-        found.findings.first().map(|f| (f.rule, f.confidence)),
-        Some((Rule::Stat, Confidence::High)),
-        "{found}"
-    );
-}
-
-#[test]
-fn a_place_counts_characters_and_survives_emphasis() {
-    let text = "Überall *galt*: **60.0%** nicht. Of all, 65.0% (12 of 20) passed.\n";
-    let found = audit("r.md", text, &[], Vec::new());
-    let finding = found.findings.first().expect("the share is wrong");
-    let column =
-        text.chars().collect::<String>().split("65.0").next().map_or(0, |before| before.chars().count() + 1);
-    assert_eq!((finding.line, finding.column), (1, column), "{found}");
 }
