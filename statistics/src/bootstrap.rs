@@ -4,7 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 
 use crate::distribution::{normal_cdf, normal_quantile};
 use crate::exact_sum::exact_sum;
-use crate::random;
+use crate::random::{self, CHUNK};
 use crate::sample::Sample;
 use crate::selection::Selection;
 use crate::urn::Urn;
@@ -76,7 +76,7 @@ impl Bootstrap {
         }
         let values = sample.values();
         let urn = Urn::new(values.iter().map(|v| [*v]).collect());
-        let distribution = self.drawn_by(|rng, results| {
+        let distribution = self.drawn(|rng, results| {
             // The values are sorted: how often each is drawn gives the sorted resample.
             let (mut counts, mut drawn) = (vec![0_u32; values.len()], Vec::with_capacity(values.len()));
             for result in results {
@@ -109,16 +109,12 @@ impl Bootstrap {
             return None;
         }
         let mean = ResampledMean::of(sample);
-        let distribution = self.drawn(|rng| mean.draw(rng))?;
+        let distribution = self.drawn(|rng, means| mean.draw(rng, means))?;
         self.interval_from(sample.mean(), distribution, || vec![mean.without_one()])
     }
 
-    /// Draws the bootstrap distribution.
-    pub(crate) fn drawn(&self, one: impl Fn(&mut Stream) -> f64 + Sync) -> Option<Selection> {
-        self.drawn_by(|rng, results| results.iter_mut().for_each(|result| *result = one(rng)))
-    }
-
-    fn drawn_by(&self, some: impl Fn(&mut Stream, &mut [f64]) + Sync) -> Option<Selection> {
+    /// Draws the bootstrap distribution: `some` fills in the statistics of some resamples.
+    pub(crate) fn drawn(&self, some: impl Fn(&mut Stream, &mut [f64]) + Sync) -> Option<Selection> {
         assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
         Selection::new(random::chunks(self.resamples, self.seed, some)).ok()
     }
@@ -159,9 +155,14 @@ impl<'a> ResampledMean<'a> {
         Self { values, urn: Urn::new(values.iter().map(|v| [*v]).collect()) }
     }
 
-    /// Returns the mean of a resample.
-    pub(crate) fn draw(&self, rng: &mut Stream) -> f64 {
-        self.urn.total(rng)[0] / self.values.len() as f64
+    /// Fills in the means of resamples.
+    pub(crate) fn draw(&self, rng: &mut Stream, means: &mut [f64]) {
+        let mut totals = [[0.0]; CHUNK];
+        let totals = &mut totals[..means.len()];
+        self.urn.totals(rng, totals);
+        for (mean, [total]) in means.iter_mut().zip(totals) {
+            *mean = *total / self.values.len() as f64;
+        }
     }
 
     /// Returns the means of all values but one.

@@ -30,9 +30,7 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
     let extreme = |flipped: f64| (flipped / n as f64).abs() >= bound;
     if n < 60 && (1_u64 << n) <= resamples as u64 {
         let all = 1_u64 << n;
-        let count = (0..all)
-            .filter(|mask| extreme(sum(flipped(values, *mask))))
-            .count();
+        let count = (0..all).filter(|mask| extreme(sum(flipped(values, *mask)))).count();
         return Some(PermutationTest { statistic, p: count as f64 / all as f64, exact: true });
     }
     let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {

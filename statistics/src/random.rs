@@ -38,7 +38,7 @@ pub(crate) fn below(rng: &mut Stream, bound: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dice {
     faces: u64,
-    /// Words whose last remainder is below are rejected, at most one in 16.
+    /// Words whose last remainder is below are rejected, at most one in 256 (of a die with more than 2⁵⁶ faces more).
     threshold: u64,
 }
 
@@ -46,70 +46,28 @@ impl Dice {
     /// Makes dice with the faces 0 … `faces` − 1.
     pub(crate) fn new(faces: usize) -> Self {
         let faces = faces as u64;
-        let all = faces.saturating_pow(Self::per_word(faces));
-        Self { faces, threshold: all.wrapping_neg() % all }
+        let dice = Self { faces, threshold: 0 };
+        let all = faces.saturating_pow(dice.per_word());
+        Self { threshold: all.wrapping_neg() % all, ..dice }
     }
 
-    /// How many dice one word gives: the product of their faces is at most 2⁶⁰.
-    fn per_word(faces: u64) -> u32 {
-        match faces {
-            0..=32 => 12,
-            33..=181 => 8,
-            182..=1_024 => 6,
-            1_025..=32_768 => 4,
-            32_769..=1_048_576 => 3,
-            1_048_577..=1_073_741_824 => 2,
+    /// How many dice one word gives: the product of their faces is at most 2⁵⁶.
+    pub(crate) fn per_word(&self) -> u32 {
+        match self.faces {
+            0..=25 => 12,
+            26..=128 => 8,
+            129..=645 => 6,
+            646..=2_352 => 5,
+            2_353..=16_384 => 4,
+            16_385..=416_127 => 3,
+            416_128..=268_435_456 => 2,
             _ => 1,
         }
     }
 
-    /// Rolls `count` dice and gathers their faces: the dice of a word go to as many accumulators,
-    /// the n-th of each word to the n-th of them, so that no addition waits for the one before it; the
-    /// accumulators are joined in order.
-    pub(crate) fn gather<T: Copy>(
-        &self,
-        rng: &mut Stream,
-        count: usize,
-        start: T,
-        add: impl FnMut(&mut T, usize),
-        join: impl FnMut(T, T) -> T,
-    ) -> T {
-        match Self::per_word(self.faces) {
-            12 => self.gather_by::<12, T>(rng, count, start, add, join),
-            8 => self.gather_by::<8, T>(rng, count, start, add, join),
-            6 => self.gather_by::<6, T>(rng, count, start, add, join),
-            4 => self.gather_by::<4, T>(rng, count, start, add, join),
-            3 => self.gather_by::<3, T>(rng, count, start, add, join),
-            2 => self.gather_by::<2, T>(rng, count, start, add, join),
-            _ => self.gather_by::<1, T>(rng, count, start, add, join),
-        }
-    }
-
-    fn gather_by<const N: usize, T: Copy>(
-        &self,
-        rng: &mut Stream,
-        count: usize,
-        start: T,
-        mut add: impl FnMut(&mut T, usize),
-        join: impl FnMut(T, T) -> T,
-    ) -> T {
-        let mut gathered = [start; N];
-        for _ in 0..count / N {
-            for (one, face) in gathered.iter_mut().zip(self.word::<N>(rng)) {
-                add(one, face);
-            }
-        }
-        let rest = count % N;
-        if rest > 0 {
-            for (one, face) in gathered.iter_mut().zip(self.word::<N>(rng)).take(rest) {
-                add(one, face);
-            }
-        }
-        gathered.into_iter().reduce(join).unwrap_or(start)
-    }
-
-    /// Returns the faces that one word gives.
-    fn word<const N: usize>(&self, rng: &mut Stream) -> [usize; N] {
+    /// Returns the faces of the dice that one word gives, [`Dice::per_word`] of them.
+    #[inline(always)]
+    pub(crate) fn roll<const N: usize>(&self, rng: &mut Stream) -> [usize; N] {
         loop {
             let mut rest = rng.next_u64();
             let rolled = std::array::from_fn(|_| {
@@ -141,13 +99,6 @@ pub(crate) fn chunks<T: Clone + Default + Send>(
 mod tests {
     use super::*;
 
-    /// So many rolls, in order.
-    fn rolls(faces: usize, count: usize) -> Vec<usize> {
-        let mut rolled = Vec::new();
-        Dice::new(faces).gather(&mut stream(164, 0), count, (), |(), face| rolled.push(face), |(), ()| ());
-        rolled
-    }
-
     #[test]
     fn indices_are_uniform_enough_and_in_range() {
         let mut rng = stream(164, 0);
@@ -157,40 +108,6 @@ mod tests {
         }
         // Six standard deviations of a binomial count: sqrt(60000 · 1/6 · 5/6) ≈ 91.
         assert!(counts.iter().all(|c| c.abs_diff(10_000) < 550), "{counts:?}");
-    }
-
-    #[test]
-    fn faces_are_uniform_enough_however_many_dice_a_word_gives() {
-        for faces in [2, 32, 33, 181, 182, 1_024, 1_025, 32_768, 32_769, 1_048_577, 1 << 31] {
-            let rolled = rolls(faces, 120_000);
-            let mut counts = [0_u32; 12];
-            for face in &rolled {
-                assert!(*face < faces);
-                counts[face * 12 / faces] += 1;
-            }
-            // Chi-squared of what each twelfth of the faces should get: 11 degrees of freedom, above
-            // 45 once in 10⁵ times.
-            let expected = |part: usize| {
-                let first = |part: usize| (part * faces).div_ceil(12);
-                (first(part + 1) - first(part)) as f64 / faces as f64 * rolled.len() as f64
-            };
-            let squared = |part: usize| {
-                let expected = expected(part);
-                if expected == 0.0 { 0.0 } else { (f64::from(counts[part]) - expected).powi(2) / expected }
-            };
-            let chi: f64 = (0..12).map(squared).sum();
-            assert!(chi < 45.0, "{faces} faces: {chi}");
-        }
-    }
-
-    #[test]
-    fn dice_of_one_word_do_not_follow_each_other() {
-        // Of 36 equally likely pairs of neighbours each comes 10,000 times, standard deviation 99.
-        let mut counts = [0_u32; 36];
-        for pair in rolls(6, 720_000).chunks_exact(2) {
-            counts[pair[0] * 6 + pair[1]] += 1;
-        }
-        assert!(counts.iter().all(|c| c.abs_diff(10_000) < 600), "{counts:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 
 use crate::bootstrap::{Bootstrap, Interval, ResampledMean};
 use crate::exact_sum::exact_sum;
+use crate::random::CHUNK;
 use crate::sample::Sample;
 use crate::urn::Urn;
 
@@ -19,7 +20,7 @@ impl Bootstrap {
     /// If the level is not strictly between 0 and 1.
     pub fn interval_of_clusters(&self, clusters: &[Vec<f64>]) -> Option<Interval> {
         let clusters = Clusters::new(clusters)?;
-        let distribution = self.drawn(|rng| clusters.draw(rng))?;
+        let distribution = self.drawn(|rng, means| clusters.draw(rng, means))?;
         self.interval_from(clusters.mean(), distribution, || vec![clusters.without_one()])
     }
 
@@ -35,7 +36,9 @@ impl Bootstrap {
         }
         let (mean_a, mean_b) = (a.mean(), b.mean());
         let (a, b) = (ResampledMean::of(a), ResampledMean::of(b));
-        let distribution = self.drawn(|rng| a.draw(rng) - b.draw(rng))?;
+        let distribution = self.drawn(|rng, results| {
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means))
+        })?;
         let jackknife = || without_one_of_either((mean_a, a.without_one()), (mean_b, b.without_one()));
         self.interval_from(mean_a - mean_b, distribution, jackknife)
     }
@@ -49,10 +52,26 @@ impl Bootstrap {
     /// As [`Bootstrap::interval_of_clusters`].
     pub fn interval_of_difference_of_clusters(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Interval> {
         let (a, b) = (Clusters::new(a)?, Clusters::new(b)?);
-        let distribution = self.drawn(|rng| a.draw(rng) - b.draw(rng))?;
+        let distribution = self.drawn(|rng, results| {
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means))
+        })?;
         let jackknife = || without_one_of_either((a.mean(), a.without_one()), (b.mean(), b.without_one()));
         self.interval_from(a.mean() - b.mean(), distribution, jackknife)
     }
+}
+
+/// Fills in differences of the means of resamples: all of a are drawn, then all of b.
+fn difference(
+    rng: &mut Stream,
+    results: &mut [f64],
+    a: impl Fn(&mut Stream, &mut [f64]),
+    b: impl Fn(&mut Stream, &mut [f64]),
+) {
+    let mut means = [0.0; CHUNK];
+    let means = &mut means[..results.len()];
+    a(rng, results);
+    b(rng, means);
+    results.iter_mut().zip(means).for_each(|(result, mean)| *result -= *mean);
 }
 
 /// The differences a − b without one unit of either, from the mean of each and its means without one.
@@ -90,10 +109,14 @@ impl Clusters {
         self.total[0] / self.total[1]
     }
 
-    /// Returns the mean of a resample.
-    fn draw(&self, rng: &mut Stream) -> f64 {
-        let [sum, size] = self.urn.total(rng);
-        sum / size
+    /// Fills in the means of resamples.
+    fn draw(&self, rng: &mut Stream, means: &mut [f64]) {
+        let mut totals = [[0.0; 2]; CHUNK];
+        let totals = &mut totals[..means.len()];
+        self.urn.totals(rng, totals);
+        for (mean, [sum, size]) in means.iter_mut().zip(totals) {
+            *mean = *sum / *size;
+        }
     }
 
     /// Returns the means without one cluster.

@@ -29,39 +29,104 @@ impl<const W: usize> Urn<W> {
         Self { units, table, dice }
     }
 
-    /// Returns the sum of a resample: as many units, drawn with replacement, as there are. It is
-    /// added up in an order that follows from the draws alone.
-    pub(crate) fn total(&self, rng: &mut Stream) -> [f64; W] {
-        let add = |sum: &mut [f64; W], face: usize| *sum = plus(*sum, self.table[face]);
-        let (rolls, single) = self.rolls();
-        let total = self.dice.gather(rng, rolls, [0.0; W], add, plus);
-        if single { plus(total, self.units[random::below(rng, self.units.len())]) } else { total }
+    /// Makes resamples, each of as many units, drawn with replacement, as there are, and returns their
+    /// sums. Each is added up in an order that follows from the draws alone: the n-th die of each
+    /// word in the n-th accumulator, so that no addition waits for the one before it, then these in
+    /// order.
+    pub(crate) fn totals(&self, rng: &mut Stream, totals: &mut [[f64; W]]) {
+        let (units, table) = (self.units.as_slice(), self.table.as_slice());
+        let add = |sum: &mut [f64; W], drawn| {
+            let value = match drawn {
+                Drawn::Face(face) => table[face],
+                Drawn::Unit(unit) => units[unit],
+            };
+            *sum = plus(*sum, value);
+        };
+        let mut places = totals.iter_mut();
+        let count = places.len();
+        self.resample(rng, count, [0.0; W], add, plus, |sum| {
+            if let Some(place) = places.next() {
+                *place = sum;
+            }
+        });
     }
 
-    /// Calls `each` with the positions of the units that [`Urn::total`] adds up.
+    /// Makes one resample of those that [`Urn::totals`] adds up: `each` gets the position of
+    /// each unit drawn.
     pub(crate) fn draw(&self, rng: &mut Stream, mut each: impl FnMut(usize)) {
         let n = self.units.len();
-        let paired = n <= PAIRED;
-        let (rolls, single) = self.rolls();
-        let roll = |(): &mut (), face: usize| {
-            if paired {
+        let add = |(): &mut (), drawn| match drawn {
+            Drawn::Face(face) if n <= PAIRED => {
                 each(face / n);
                 each(face % n);
-            } else {
-                each(face);
             }
+            Drawn::Face(unit) | Drawn::Unit(unit) => each(unit),
         };
-        self.dice.gather(rng, rolls, (), roll, |(), ()| ());
-        if single {
-            each(random::below(rng, n));
+        self.resample(rng, 1, (), add, |(), ()| (), |()| ());
+    }
+
+    fn resample<T: Copy>(
+        &self,
+        rng: &mut Stream,
+        count: usize,
+        start: T,
+        add: impl FnMut(&mut T, Drawn),
+        join: impl Fn(T, T) -> T,
+        done: impl FnMut(T),
+    ) {
+        match self.dice.per_word() {
+            12 => self.resample_by::<12, T>(rng, count, start, add, join, done),
+            8 => self.resample_by::<8, T>(rng, count, start, add, join, done),
+            6 => self.resample_by::<6, T>(rng, count, start, add, join, done),
+            5 => self.resample_by::<5, T>(rng, count, start, add, join, done),
+            4 => self.resample_by::<4, T>(rng, count, start, add, join, done),
+            3 => self.resample_by::<3, T>(rng, count, start, add, join, done),
+            2 => self.resample_by::<2, T>(rng, count, start, add, join, done),
+            _ => self.resample_by::<1, T>(rng, count, start, add, join, done),
         }
     }
 
-    /// How many times the dice are rolled, and whether one unit is drawn by itself.
-    fn rolls(&self) -> (usize, bool) {
+    #[inline(always)]
+    fn resample_by<const N: usize, T: Copy>(
+        &self,
+        rng: &mut Stream,
+        count: usize,
+        start: T,
+        mut add: impl FnMut(&mut T, Drawn),
+        join: impl Fn(T, T) -> T,
+        mut done: impl FnMut(T),
+    ) {
         let n = self.units.len();
-        if n <= PAIRED { (n / 2, n % 2 == 1) } else { (n, false) }
+        let (rolls, single) = if n <= PAIRED { (n / 2, n % 2 == 1) } else { (n, false) };
+        // Copies stay in registers.
+        let (dice, mut stream) = (self.dice, rng.clone());
+        for _ in 0..count {
+            let mut sums = [start; N];
+            for _ in 0..rolls / N {
+                for (sum, face) in sums.iter_mut().zip(dice.roll::<N>(&mut stream)) {
+                    add(sum, Drawn::Face(face));
+                }
+            }
+            if rolls % N > 0 {
+                for (sum, face) in sums.iter_mut().zip(dice.roll::<N>(&mut stream)).take(rolls % N) {
+                    add(sum, Drawn::Face(face));
+                }
+            }
+            let mut all = sums.into_iter().reduce(&join).unwrap_or(start);
+            if single {
+                add(&mut all, Drawn::Unit(random::below(&mut stream, n)));
+            }
+            done(all);
+        }
+        *rng = stream;
     }
+}
+
+/// What a draw gives: a face of the dice, an entry of the table; or one unit.
+#[derive(Clone, Copy)]
+enum Drawn {
+    Face(usize),
+    Unit(usize),
 }
 
 fn plus<const W: usize>(a: [f64; W], b: [f64; W]) -> [f64; W] {
@@ -83,15 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_that_of_the_units_drawn() {
-        for n in [2, 3, 25, 128, 129, 1_000, 2_000] {
+    fn the_totals_are_those_of_the_units_drawn() {
+        for n in [2, 3, 11, 25, 128, 129, 1_000, 2_000] {
             // Whole numbers: their sums are exact in any order.
             let urn = Urn::new((0..n).map(|i| [i as f64, 1.0]).collect());
             let (mut one, mut other) = (random::stream(1, 2), random::stream(1, 2));
-            for _ in 0..20 {
+            let mut totals = [[0.0; 2]; 20];
+            urn.totals(&mut other, &mut totals);
+            for total in totals {
                 let mut sums = [0.0, 0.0];
                 urn.draw(&mut one, |i| sums = plus(sums, [i as f64, 1.0]));
-                assert_eq!(urn.total(&mut other), sums, "{n} units");
+                assert_eq!(total, sums, "{n} units");
                 assert_eq!(sums[1], n as f64);
             }
         }
@@ -99,10 +166,37 @@ mod tests {
 
     #[test]
     fn every_unit_is_drawn_once_a_resample_on_average() {
-        for n in [3, 25, 128, 129] {
-            // Each count is binomial with mean 20,000: six standard deviations are 850.
-            let counts = counts(n, 20_000);
-            assert!(counts.iter().all(|c| c.abs_diff(20_000) < 850), "{n} units: {counts:?}");
+        // Enough units for each number of dice a word can give.
+        for n in [3, 5, 11, 25, 48, 128, 129, 700, 2_400, 16_400] {
+            // Each count is nearly Poisson with mean 400,000 ÷ n, chi-squared divided by its degrees
+            // of freedom nearly normal about 1.
+            let resamples = 400_000 / n;
+            let expected = resamples as f64;
+            let squared = |c: u32| (f64::from(c) - expected).powi(2) / expected;
+            let share = counts(n, resamples).into_iter().map(squared).sum::<f64>() / (n - 1) as f64;
+            assert!((share - 1.0).abs() < 6.0 * (2.0 / (n - 1) as f64).sqrt(), "{n} units: {share}");
+        }
+    }
+
+    #[test]
+    fn units_drawn_after_each_other_have_nothing_in_common() {
+        // 5 units: pairs (of one table entry) and words of 12 dice; 130: one unit at a time. Of the
+        // equally likely pairs of neighbouring draws within a resample each comes as often.
+        for n in [5, 130] {
+            let urn = Urn::new((0..n).map(|i| [i as f64]).collect());
+            let (mut rng, mut counts, mut pairs) = (random::stream(3, 0), vec![0_u32; 25], 0_u32);
+            for _ in 0..200_000 / n {
+                let mut drawn = Vec::with_capacity(n);
+                urn.draw(&mut rng, |unit| drawn.push(unit * 5 / n));
+                for pair in drawn.windows(2) {
+                    counts[pair[0] * 5 + pair[1]] += 1;
+                    pairs += 1;
+                }
+            }
+            let expected = f64::from(pairs) / 25.0;
+            let chi: f64 = counts.iter().map(|c| (f64::from(*c) - expected).powi(2) / expected).sum();
+            // 24 degrees of freedom: above 70 once in 10⁶ times.
+            assert!(chi < 70.0, "{n} units: {chi}");
         }
     }
 }
