@@ -37,7 +37,7 @@ impl Bootstrap {
         let (mean_a, mean_b) = (a.mean(), b.mean());
         let (a, b) = (ResampledMean::of(a), ResampledMean::of(b));
         let distribution = self.drawn(|rng, results| {
-            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means))
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
         })?;
         let jackknife = || without_one_of_either((mean_a, a.without_one()), (mean_b, b.without_one()));
         self.interval_from(mean_a - mean_b, distribution, jackknife)
@@ -53,7 +53,7 @@ impl Bootstrap {
     pub fn interval_of_difference_of_clusters(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Interval> {
         let (a, b) = (Clusters::new(a)?, Clusters::new(b)?);
         let distribution = self.drawn(|rng, results| {
-            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means))
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
         })?;
         let jackknife = || without_one_of_either((a.mean(), a.without_one()), (b.mean(), b.without_one()));
         self.interval_from(a.mean() - b.mean(), distribution, jackknife)
