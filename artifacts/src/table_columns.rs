@@ -13,7 +13,7 @@ pub struct InPlace<'a, A>(Option<&'a A>);
 impl<A: Array> InPlace<'_, A> {
     #[inline]
     fn at(&self, row: usize) -> Option<&A> {
-        self.0.filter(|values| values.is_valid(row))
+        self.0.filter(|values| values.nulls().is_none_or(|nulls| nulls.is_valid(row)))
     }
 }
 
@@ -24,7 +24,7 @@ impl InPlace<'_, Int64Array> {
     /// If there is no such row.
     #[inline]
     pub fn get(&self, row: usize) -> Option<i64> {
-        self.at(row).map(|values| values.value(row))
+        self.at(row).map(|values| values.values()[row])
     }
 }
 
@@ -35,7 +35,7 @@ impl InPlace<'_, Float64Array> {
     /// If there is no such row.
     #[inline]
     pub fn get(&self, row: usize) -> Option<f64> {
-        self.at(row).map(|values| values.value(row))
+        self.at(row).map(|values| values.values()[row])
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn more() -> serde_json::Map<String, Json> {
                       "column": "parallel_efficiency", "expect": "falling", "threshold": 0.65},
         "independent": {"operator": "unpaired-comparison", "from": "cells", "pair": sides, "over": ["rep"],
                         "by": ["concurrency"], "columns": ["output_throughput"], "test": "welch-t",
-                        "equivalence": {"output_throughput": 0.5}, "resamples": 1000, "cluster": ["rep"]},
+                        "equivalence": {"output_throughput": 0.5}, "resamples": 1000},
         "phases": {"operator": "changes", "from": "means", "phase": "configuration",
                    "order": ["serial", "batched"], "columns": ["output_throughput_mean"], "better": "higher"},
         "places": {"operator": "ranking", "from": "means", "among": "configuration",
