@@ -188,7 +188,7 @@ impl Operator for PairedComparison {
     }
 
     fn source(&self) -> &'static str {
-        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
+        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; what is drawn comes from xoshiro256++ (Blackman & Vigna, ACM TOMS 47, 2021), which is fast and even, a stream for each block of 250 resamples that follows from the seed and the block alone, so that the threads decide nothing; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
     }
 
     fn schema(&self) -> Json {
