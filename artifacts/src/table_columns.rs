@@ -11,8 +11,9 @@ use crate::{Table, TableError};
 pub struct InPlace<'a, A>(Option<&'a A>);
 
 impl<A: Array> InPlace<'_, A> {
+    #[inline]
     fn at(&self, row: usize) -> Option<&A> {
-        self.0.filter(|values| values.is_valid(row))
+        self.0.filter(|values| values.nulls().is_none_or(|nulls| nulls.is_valid(row)))
     }
 }
 
@@ -21,8 +22,9 @@ impl InPlace<'_, Int64Array> {
     ///
     /// # Panics
     /// If there is no such row.
+    #[inline]
     pub fn get(&self, row: usize) -> Option<i64> {
-        self.at(row).map(|values| values.value(row))
+        self.at(row).map(|values| values.values()[row])
     }
 }
 
@@ -31,8 +33,9 @@ impl InPlace<'_, Float64Array> {
     ///
     /// # Panics
     /// If there is no such row.
+    #[inline]
     pub fn get(&self, row: usize) -> Option<f64> {
-        self.at(row).map(|values| values.value(row))
+        self.at(row).map(|values| values.values()[row])
     }
 }
 
@@ -41,6 +44,7 @@ impl InPlace<'_, BooleanArray> {
     ///
     /// # Panics
     /// If there is no such row.
+    #[inline]
     pub fn get(&self, row: usize) -> Option<bool> {
         self.at(row).map(|values| values.value(row))
     }
@@ -51,6 +55,7 @@ impl<'a> InPlace<'a, StringArray> {
     ///
     /// # Panics
     /// If there is no such row.
+    #[inline]
     pub fn get(&self, row: usize) -> Option<&'a str> {
         self.0.filter(|values| values.is_valid(row)).map(|values| values.value(row))
     }

@@ -1,10 +1,13 @@
 //! Bootstrap confidence intervals: percentile, basic, BCa (Efron & Tibshirani 1993).
 
-use rand_chacha::ChaCha20Rng;
+use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 
 use crate::distribution::{normal_cdf, normal_quantile};
-use crate::random;
+use crate::exact_sum::exact_sum;
+use crate::random::{self, CHUNK};
 use crate::sample::Sample;
+use crate::selection::Selection;
+use crate::urn::Urn;
 
 /// Which interval is read from the bootstrap distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,8 +49,9 @@ impl Interval {
 }
 
 /// The parameters of a bootstrap. The resampling unit is one value of the sample; indices are
-/// drawn from ChaCha20 streams of 250 resamples each, so that the result depends on the seed
-/// and not on the number of threads.
+/// drawn from xoshiro256++ streams of 250 resamples each, so that the result depends on the seed
+/// and not on the number of threads. A resample's values are added up in an order that follows from
+/// its draws.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
     /// The kind of interval.
@@ -65,13 +69,38 @@ impl Bootstrap {
     /// two values, no resample, or for BCa a degenerate bootstrap distribution or jackknife.
     ///
     /// # Panics
-    /// If the level is not strictly between 0 and 1 or the sample has more than 2³² values.
+    /// If the level is not strictly between 0 and 1.
     pub fn interval(&self, sample: &Sample, statistic: impl Fn(&Sample) -> f64 + Sync) -> Option<Interval> {
-        let distribution = self.distribution(sample, &statistic)?;
-        self.read(sample, &statistic, &distribution)
+        if sample.len() < 2 {
+            return None;
+        }
+        let values = sample.values();
+        let urn = Urn::new(values.iter().map(|v| [*v]).collect());
+        let distribution = self.drawn(|rng, results| {
+            // The values are sorted: how often each is drawn gives the sorted resample.
+            let (mut counts, mut drawn) = (vec![0_u32; values.len()], Vec::with_capacity(values.len()));
+            for result in results {
+                urn.draw(rng, |i| counts[i] += 1);
+                for (value, count) in values.iter().zip(&mut counts) {
+                    drawn.extend(std::iter::repeat_n(*value, std::mem::take(count) as usize));
+                }
+                let resample = Sample::from_sorted(std::mem::take(&mut drawn));
+                *result = statistic(&resample);
+                drawn = resample.into_values();
+                drawn.clear();
+            }
+        })?;
+        let jackknife = || {
+            let without = |left_out: usize| {
+                let rest = [&values[..left_out], &values[left_out + 1..]].concat();
+                statistic(&Sample::from_sorted(rest))
+            };
+            vec![(0..values.len()).map(without).collect()]
+        };
+        self.interval_from(statistic(sample), distribution, jackknife)
     }
 
-    /// Returns the interval of the mean (the same definition, without sorting each resample).
+    /// Returns the interval of the mean: the same draws, and no resample is ever made.
     ///
     /// # Panics
     /// As [`Bootstrap::interval`].
@@ -79,73 +108,15 @@ impl Bootstrap {
         if sample.len() < 2 {
             return None;
         }
-        let distribution = self.drawn_many(sample.len(), |indices, totals| {
-            add_up(sample.values(), indices, totals);
-            totals.iter_mut().for_each(|total| *total /= sample.len() as f64);
-        })?;
-        self.read(sample, &Sample::mean, &distribution)
+        let mean = ResampledMean::of(sample);
+        let distribution = self.drawn(|rng, means| mean.draw(rng, means))?;
+        self.interval_from(sample.mean(), distribution, || vec![mean.without_one()])
     }
 
-    fn distribution(&self, sample: &Sample, statistic: &(impl Fn(&Sample) -> f64 + Sync)) -> Option<Sample> {
-        let n = sample.len();
-        let values = sample.values();
-        let bound = u32::try_from(n).expect("a sample has fewer than 2³² values");
-        self.draw(sample, |rng| {
-            let drawn = Sample::new((0..n).map(|_| values[random::below(rng, bound)]))
-                .expect("a resample of a sample is a sample");
-            statistic(&drawn)
-        })
-    }
-
-    fn draw(&self, sample: &Sample, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
-        if sample.len() < 2 { None } else { self.drawn(one) }
-    }
-
-    /// Draws the bootstrap distribution of a statistic of `units` indices: `many` gets the indices
-    /// of some resamples, one after the other, and the place for as many results.
-    pub(crate) fn drawn_many(
-        &self,
-        units: usize,
-        many: impl Fn(&[u32], &mut [f64]) + Sync,
-    ) -> Option<Sample> {
+    /// Draws the bootstrap distribution: `some` fills in the statistics of some resamples.
+    pub(crate) fn drawn(&self, some: impl Fn(&mut Stream, &mut [f64]) + Sync) -> Option<Selection> {
         assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
-        let bound = u32::try_from(units).expect("a sample has fewer than 2³² values");
-        let drawn = random::chunks(self.resamples, self.seed, |rng, size| {
-            let (mut indices, mut words) = (vec![0; units * LANES.min(size)], Vec::new());
-            let mut results = vec![0.0; size];
-            for results in results.chunks_mut(LANES) {
-                let indices = &mut indices[..units * results.len()];
-                random::fill_below(rng, bound, indices, &mut words);
-                many(indices, results);
-            }
-            results
-        });
-        Sample::new(drawn).ok()
-    }
-
-    /// Draws the bootstrap distribution.
-    pub(crate) fn drawn(&self, one: impl Fn(&mut ChaCha20Rng) -> f64 + Sync) -> Option<Sample> {
-        assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
-        let drawn =
-            random::chunks(self.resamples, self.seed, |rng, size| (0..size).map(|_| one(rng)).collect());
-        Sample::new(drawn).ok()
-    }
-
-    fn read(
-        &self,
-        sample: &Sample,
-        statistic: &impl Fn(&Sample) -> f64,
-        distribution: &Sample,
-    ) -> Option<Interval> {
-        let values = sample.values();
-        let jackknife = || {
-            let without = |left_out: usize| {
-                let rest = values.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, v)| *v);
-                statistic(&Sample::new(rest).expect("a sample of two or more loses one value"))
-            };
-            vec![(0..values.len()).map(without).collect()]
-        };
-        self.interval_from(statistic(sample), distribution, jackknife)
+        Selection::new(random::chunks(self.resamples, self.seed, some)).ok()
     }
 
     /// Reads the interval from a bootstrap distribution; the jackknife holds the estimates
@@ -153,15 +124,16 @@ impl Bootstrap {
     pub(crate) fn interval_from(
         &self,
         estimate: f64,
-        distribution: &Sample,
+        mut distribution: Selection,
         jackknife: impl FnOnce() -> Vec<Vec<f64>>,
     ) -> Option<Interval> {
         let tail = (1.0 - self.level) / 2.0;
         let (low, high) = match self.kind {
             BootstrapKind::Percentile | BootstrapKind::Basic => (tail, 1.0 - tail),
-            BootstrapKind::Bca => bca_probabilities(estimate, distribution, &jackknife(), tail)?,
+            BootstrapKind::Bca => bca_probabilities(estimate, &distribution, &jackknife(), tail)?,
         };
-        let (low, high) = (distribution.quantile(low), distribution.quantile(high));
+        let ends = distribution.quantiles(&[low, high]);
+        let (low, high) = (ends[0], ends[1]);
         Some(if self.kind == BootstrapKind::Basic {
             Interval { low: 2.0 * estimate - high, high: 2.0 * estimate - low }
         } else {
@@ -170,38 +142,43 @@ impl Bootstrap {
     }
 }
 
-/// How many resamples are added up side by side.
-const LANES: usize = 8;
+/// The mean of a sample, resampled value by value.
+pub(crate) struct ResampledMean<'a> {
+    values: &'a [f64],
+    urn: Urn<1>,
+}
 
-/// Adds up the values of some resamples. Each total is the sum in the order drawn; the totals are
-/// independent of each other, so that no addition waits for the one before it.
-pub(crate) fn add_up(values: &[f64], indices: &[u32], totals: &mut [f64]) {
-    let n = indices.len() / totals.len();
-    if let Ok(totals) = <&mut [f64; LANES]>::try_from(&mut *totals) {
-        let mut lanes = indices.chunks_exact(n);
-        let lanes: [&[u32]; LANES] = std::array::from_fn(|_| lanes.next().unwrap_or_default());
-        let mut sums = [0.0; LANES];
-        for draw in 0..n {
-            for (sum, lane) in sums.iter_mut().zip(lanes) {
-                *sum += values[lane[draw] as usize];
-            }
+impl<'a> ResampledMean<'a> {
+    /// Prepares a sample of two values or more.
+    pub(crate) fn of(sample: &'a Sample) -> Self {
+        let values = sample.values();
+        Self { values, urn: Urn::new(values.iter().map(|v| [*v]).collect()) }
+    }
+
+    /// Fills in the means of resamples.
+    pub(crate) fn draw(&self, rng: &mut Stream, means: &mut [f64]) {
+        let mut totals = [[0.0]; CHUNK];
+        let totals = &mut totals[..means.len()];
+        self.urn.totals(rng, totals);
+        for (mean, [total]) in means.iter_mut().zip(totals) {
+            *mean = *total / self.values.len() as f64;
         }
-        *totals = sums;
-    } else {
-        for (total, lane) in totals.iter_mut().zip(indices.chunks_exact(n)) {
-            *total = lane.iter().fold(0.0, |sum, i| sum + values[*i as usize]);
-        }
+    }
+
+    /// Returns the means of all values but one.
+    pub(crate) fn without_one(&self) -> Vec<f64> {
+        let (total, rest) = (exact_sum(self.values.iter().copied()), (self.values.len() - 1) as f64);
+        self.values.iter().map(|v| (total - v) / rest).collect()
     }
 }
 
 fn bca_probabilities(
     estimate: f64,
-    distribution: &Sample,
+    distribution: &Selection,
     jackknife: &[Vec<f64>],
     tail: f64,
 ) -> Option<(f64, f64)> {
-    let below = distribution.values().partition_point(|v| *v < estimate);
-    let equal = distribution.values().partition_point(|v| *v <= estimate) - below;
+    let (below, equal) = distribution.below_and_equal(estimate);
     // As SciPy: the mean of the strict and the weak share.
     let share = (below as f64 + equal as f64 / 2.0) / distribution.len() as f64;
     if share <= 0.0 || share >= 1.0 {
@@ -211,10 +188,10 @@ fn bca_probabilities(
     let (mut cube, mut square) = (0.0, 0.0);
     for group in jackknife {
         let n = group.len() as f64;
-        let centre = crate::sample::sum(group.iter().copied()) / n;
+        let centre = exact_sum(group.iter().copied()) / n;
         let scale = (n - 1.0) / n;
-        cube += crate::sample::sum(group.iter().map(|v| (centre - v).powi(3))) * scale.powi(3);
-        square += crate::sample::sum(group.iter().map(|v| (centre - v).powi(2))) * scale.powi(2);
+        cube += exact_sum(group.iter().map(|v| (centre - v).powi(3))) * scale.powi(3);
+        square += exact_sum(group.iter().map(|v| (centre - v).powi(2))) * scale.powi(2);
     }
     if square == 0.0 || square.is_nan() {
         return None;
@@ -252,8 +229,8 @@ mod tests {
     #[test]
     fn the_first_resamples_do_not_depend_on_how_many_follow() {
         let draws = |total| {
-            random::chunks(total, 7, |rng, size| {
-                (0..size).map(|_| random::below(rng, 100)).collect::<Vec<_>>()
+            random::chunks(total, 7, |rng, results: &mut [usize]| {
+                results.iter_mut().for_each(|result| *result = random::below(rng, 100));
             })
         };
         assert_eq!(draws(300)[..], draws(900)[..300]);

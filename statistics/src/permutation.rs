@@ -1,6 +1,6 @@
 //! Permutation tests of a difference of means.
 
-use rand_chacha::rand_core::Rng;
+use rand_xoshiro::rand_core::Rng;
 
 use crate::random;
 use crate::sample::{Sample, sum};
@@ -30,19 +30,21 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
     let extreme = |flipped: f64| (flipped / n as f64).abs() >= bound;
     if n < 60 && (1_u64 << n) <= resamples as u64 {
         let all = 1_u64 << n;
-        let count = (0..all)
-            .filter(|mask| {
-                extreme(sum(values.iter().enumerate().map(|(i, v)| if mask >> i & 1 == 1 { -v } else { *v })))
-            })
-            .count();
+        let count = (0..all).filter(|mask| extreme(sum(flipped(values, *mask)))).count();
         return Some(PermutationTest { statistic, p: count as f64 / all as f64, exact: true });
     }
-    let hits = random::chunks(resamples, seed, |rng, size| {
-        (0..size)
-            .map(|_| extreme(sum(values.iter().map(|v| if rng.next_u32() & 1 == 1 { -v } else { *v }))))
-            .collect()
+    let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
+        for hit in hits {
+            // A word of the stream gives 64 signs.
+            *hit = extreme(sum(values.chunks(64).flat_map(|part| flipped(part, rng.next_u64()))));
+        }
     });
     Some(drawn(statistic, &hits))
+}
+
+/// The values, those with a sign turned whose bit is set.
+fn flipped(values: &[f64], bits: u64) -> impl Iterator<Item = f64> {
+    values.iter().enumerate().map(move |(i, v)| f64::from_bits(v.to_bits() ^ (bits >> i & 1) << 63))
 }
 
 /// Tests the difference of two means by exchanging labels, with `resamples` random
@@ -54,19 +56,16 @@ pub fn permutation_test_means(a: &[f64], b: &[f64], resamples: usize, seed: u64)
     let total = sum(pooled.values().iter().copied());
     let (n, m) = (a.len(), b.len());
     let bound = statistic.abs() * (1.0 - SLACK);
-    let hits = random::chunks(resamples, seed, |rng, size| {
+    let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
         let mut values = pooled.values().to_vec();
-        (0..size)
-            .map(|_| {
-                for i in 0..n {
-                    let left = u32::try_from(values.len() - i).expect("a sample has fewer than 2³² values");
-                    let j = i + random::below(rng, left);
-                    values.swap(i, j);
-                }
-                let part = sum(values[..n].iter().copied());
-                (part / n as f64 - (total - part) / m as f64).abs() >= bound
-            })
-            .collect()
+        for hit in hits {
+            for i in 0..n {
+                let j = i + random::below(rng, values.len() - i);
+                values.swap(i, j);
+            }
+            let part = sum(values[..n].iter().copied());
+            *hit = (part / n as f64 - (total - part) / m as f64).abs() >= bound;
+        }
     });
     Some(drawn(statistic, &hits))
 }

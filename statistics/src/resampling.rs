@@ -1,8 +1,12 @@
 //! Bootstrap intervals whose resampling unit is not one value: clusters, and two groups.
 
-use crate::bootstrap::{Bootstrap, Interval, add_up};
-use crate::random;
-use crate::sample::{Sample, sum};
+use rand_xoshiro::Xoshiro256PlusPlus as Stream;
+
+use crate::bootstrap::{Bootstrap, Interval, ResampledMean};
+use crate::exact_sum::exact_sum;
+use crate::random::CHUNK;
+use crate::sample::Sample;
+use crate::urn::Urn;
 
 impl Bootstrap {
     /// Returns the interval of the mean of all values when whole clusters are drawn: values
@@ -13,29 +17,11 @@ impl Bootstrap {
     /// of BCa leaves one cluster out.
     ///
     /// # Panics
-    /// If the level is not strictly between 0 and 1 or there are more than 2³² clusters.
+    /// If the level is not strictly between 0 and 1.
     pub fn interval_of_clusters(&self, clusters: &[Vec<f64>]) -> Option<Interval> {
-        if clusters.len() < 2 {
-            return None;
-        }
-        let mut units: Vec<(f64, f64)> = Vec::with_capacity(clusters.len());
-        for cluster in clusters {
-            // Through a sample, so that the order of the values decides nothing.
-            let values = Sample::new(cluster.iter().copied()).ok()?;
-            units.push((sum(values.values().iter().copied()), values.len() as f64));
-        }
-        units.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let total = (sum(units.iter().map(|u| u.0)), sum(units.iter().map(|u| u.1)));
-        let (sums, sizes): (Vec<f64>, Vec<f64>) = units.iter().copied().unzip();
-        let distribution = self.drawn_many(units.len(), |indices, results| {
-            let mut bottoms = vec![0.0; results.len()];
-            add_up(&sums, indices, results);
-            add_up(&sizes, indices, &mut bottoms);
-            results.iter_mut().zip(bottoms).for_each(|(top, bottom)| *top /= bottom);
-        })?;
-        let jackknife =
-            || vec![units.iter().map(|u| (total.0 - u.0) / (total.1 - u.1)).collect::<Vec<f64>>()];
-        self.interval_from(total.0 / total.1, &distribution, jackknife)
+        let clusters = Clusters::new(clusters)?;
+        let distribution = self.drawn(|rng, means| clusters.draw(rng, means))?;
+        self.interval_from(clusters.mean(), distribution, || vec![clusters.without_one()])
     }
 
     /// Returns the interval of the difference of two independent means, a − b, each group
@@ -48,33 +34,101 @@ impl Bootstrap {
         if a.len() < 2 || b.len() < 2 {
             return None;
         }
-        let bound = |s: &Sample| u32::try_from(s.len()).expect("a sample has fewer than 2³² values");
-        let (bound_a, bound_b) = (bound(a), bound(b));
-        let distribution = self.drawn(|rng| {
-            let mut mean = |s: &Sample, bound: u32| {
-                let drawn: f64 = (0..s.len()).map(|_| s.values()[random::below(rng, bound)]).sum();
-                drawn / s.len() as f64
-            };
-            mean(a, bound_a) - mean(b, bound_b)
-        })?;
         let (mean_a, mean_b) = (a.mean(), b.mean());
-        let without = |s: &Sample| -> Vec<f64> {
-            let (total, rest) = (sum(s.values().iter().copied()), (s.len() - 1) as f64);
-            s.values().iter().map(|v| (total - v) / rest).collect()
-        };
-        let jackknife = || {
-            let of_a = without(a).into_iter().map(|m| m - mean_b).collect();
-            let of_b = without(b).into_iter().map(|m| mean_a - m).collect();
-            vec![of_a, of_b]
-        };
-        self.interval_from(mean_a - mean_b, &distribution, jackknife)
+        let (a, b) = (ResampledMean::of(a), ResampledMean::of(b));
+        let distribution = self.drawn(|rng, results| {
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
+        })?;
+        let jackknife = || without_one_of_either((mean_a, a.without_one()), (mean_b, b.without_one()));
+        self.interval_from(mean_a - mean_b, distribution, jackknife)
+    }
+
+    /// Returns the interval of the difference of two independent means, a − b, over all values of each
+    /// group, when whole clusters of each group are drawn by themselves. `None` as
+    /// [`Bootstrap::interval_of_clusters`] for either group. The jackknife of BCa leaves out one
+    /// cluster of one group at a time.
+    ///
+    /// # Panics
+    /// As [`Bootstrap::interval_of_clusters`].
+    pub fn interval_of_difference_of_clusters(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Interval> {
+        let (a, b) = (Clusters::new(a)?, Clusters::new(b)?);
+        let distribution = self.drawn(|rng, results| {
+            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
+        })?;
+        let jackknife = || without_one_of_either((a.mean(), a.without_one()), (b.mean(), b.without_one()));
+        self.interval_from(a.mean() - b.mean(), distribution, jackknife)
+    }
+}
+
+/// Fills in differences of the means of resamples: all of a are drawn, then all of b.
+fn difference(
+    rng: &mut Stream,
+    results: &mut [f64],
+    a: impl Fn(&mut Stream, &mut [f64]),
+    b: impl Fn(&mut Stream, &mut [f64]),
+) {
+    let mut means = [0.0; CHUNK];
+    let means = &mut means[..results.len()];
+    a(rng, results);
+    b(rng, means);
+    results.iter_mut().zip(means).for_each(|(result, mean)| *result -= *mean);
+}
+
+/// The differences a − b without one unit of either, from the mean of each and its means without one.
+fn without_one_of_either(
+    (mean_a, without_a): (f64, Vec<f64>),
+    (mean_b, without_b): (f64, Vec<f64>),
+) -> Vec<Vec<f64>> {
+    let of_a = without_a.into_iter().map(|m| m - mean_b).collect();
+    let of_b = without_b.into_iter().map(|m| mean_a - m).collect();
+    vec![of_a, of_b]
+}
+
+/// Clusters to be drawn whole.
+struct Clusters {
+    /// Sum and size of each, in an order that follows from them alone.
+    units: Vec<[f64; 2]>,
+    total: [f64; 2],
+    urn: Urn<2>,
+}
+
+impl Clusters {
+    fn new(clusters: &[Vec<f64>]) -> Option<Self> {
+        if clusters.len() < 2 {
+            return None;
+        }
+        let whole = |c: &Vec<f64>| !c.is_empty() && c.iter().all(|v| v.is_finite());
+        let unit = |c: &Vec<f64>| whole(c).then(|| [exact_sum(c.iter().copied()), c.len() as f64]);
+        let mut units = clusters.iter().map(unit).collect::<Option<Vec<[f64; 2]>>>()?;
+        units.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
+        let total = [0, 1].map(|i| exact_sum(units.iter().map(|unit| unit[i])));
+        Some(Self { total, urn: Urn::new(units.clone()), units })
+    }
+
+    fn mean(&self) -> f64 {
+        self.total[0] / self.total[1]
+    }
+
+    /// Fills in the means of resamples.
+    fn draw(&self, rng: &mut Stream, means: &mut [f64]) {
+        let mut totals = [[0.0; 2]; CHUNK];
+        let totals = &mut totals[..means.len()];
+        self.urn.totals(rng, totals);
+        for (mean, [sum, size]) in means.iter_mut().zip(totals) {
+            *mean = *sum / *size;
+        }
+    }
+
+    /// Returns the means without one cluster.
+    fn without_one(&self) -> Vec<f64> {
+        self.units.iter().map(|[sum, size]| (self.total[0] - sum) / (self.total[1] - size)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BootstrapKind, t_interval};
+    use crate::{BootstrapKind, random, t_interval};
 
     fn bootstrap(kind: BootstrapKind, seed: u64) -> Bootstrap {
         Bootstrap { kind, resamples: 1_000, level: 0.95, seed }
@@ -90,6 +144,24 @@ mod tests {
             assert!((plain.low - clustered.low).abs() < 1e-9, "{kind:?}");
             assert!((plain.high - clustered.high).abs() < 1e-9, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_difference_of_clusters_of_one_value_is_the_ordinary_difference() {
+        let (a, b): (Vec<f64>, Vec<f64>) = (1..=20).map(|i| (f64::from(i), f64::from(i * i % 7))).unzip();
+        let alone = |values: &[f64]| values.iter().map(|v| vec![*v]).collect::<Vec<_>>();
+        let sample = |values: &[f64]| Sample::new(values.iter().copied()).unwrap();
+        for kind in [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca] {
+            let plain = bootstrap(kind, 1).interval_of_difference(&sample(&a), &sample(&b)).unwrap();
+            let clustered =
+                bootstrap(kind, 1).interval_of_difference_of_clusters(&alone(&a), &alone(&b)).unwrap();
+            assert!((plain.low - clustered.low).abs() < 1e-9, "{kind:?}");
+            assert!((plain.high - clustered.high).abs() < 1e-9, "{kind:?}");
+        }
+        assert_eq!(
+            bootstrap(BootstrapKind::Basic, 1).interval_of_difference_of_clusters(&alone(&a), &[b]),
+            None
+        );
     }
 
     #[test]
@@ -119,7 +191,7 @@ mod tests {
         let mut covered = [0_usize; 4];
         for trial in 0..400_usize {
             let mut rng = random::stream(2024, trial);
-            let mut uniform = || random::below(&mut rng, 1 << 20) as f64 / f64::from(1 << 20);
+            let mut uniform = || random::below(&mut rng, 1 << 20) as f64 / (1 << 20) as f64;
             let drawn = Sample::new((0..40).map(|_| uniform() * uniform())).unwrap();
             let kinds = [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca];
             for (kind, hits) in kinds.into_iter().zip(&mut covered) {
@@ -137,7 +209,7 @@ mod tests {
         let mut covered = 0_usize;
         for trial in 0..400_usize {
             let mut rng = random::stream(77, trial);
-            let mut draw = |n: usize, width: u32| {
+            let mut draw = |n: usize, width: usize| {
                 Sample::new((0..n).map(|_| random::below(&mut rng, width) as f64)).unwrap()
             };
             let (a, b) = (draw(35, 10_001), draw(45, 6_001));

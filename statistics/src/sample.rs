@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::exact_sum::exact_sum;
+
 /// A non-empty set of finite numbers, kept in ascending order.
 ///
 /// The order in which the values came is forgotten, so that every statistic of a sample is
@@ -37,20 +39,21 @@ impl Sample {
     /// # Errors
     /// If there is no value, or one is NaN or infinite.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Result<Self, SampleError> {
-        let values: Vec<f64> = values.into_iter().collect();
-        if values.is_empty() {
-            return Err(SampleError::Empty);
-        }
-        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
-            return Err(SampleError::NotFinite(at));
-        }
-        // Sorted as integers that are in the order of the values: several times as fast.
-        // One zero only, or equal samples could differ in a bit.
-        let mut keys: Vec<i64> =
-            values.into_iter().map(|v| flip((v + 0.0).to_bits().cast_signed())).collect();
+        // Sorted as integers: several times as fast.
+        let mut keys = keys(values.into_iter().collect())?;
         keys.sort_unstable();
-        let sorted = keys.into_iter().map(|k| f64::from_bits(flip(k).cast_unsigned())).collect();
-        Ok(Self { sorted })
+        Ok(Self { sorted: keys.into_iter().map(value).collect() })
+    }
+
+    /// Makes a sample of values that are finite and in ascending order, at least one.
+    pub(crate) fn from_sorted(sorted: Vec<f64>) -> Self {
+        debug_assert!(!sorted.is_empty() && sorted.is_sorted());
+        Self { sorted }
+    }
+
+    /// Returns the values in ascending order, to be used anew.
+    pub(crate) fn into_values(self) -> Vec<f64> {
+        self.sorted
     }
 
     /// Returns the number of values, at least 1.
@@ -74,19 +77,14 @@ impl Sample {
         self.sorted[self.sorted.len() - 1]
     }
 
-    /// Returns the arithmetic mean (summed with compensation, in ascending order).
+    /// Returns the arithmetic mean, from the exact sum.
     pub fn mean(&self) -> f64 {
-        // The mean of equal values is that value: rounding must not move it out of the range.
-        (sum(self.sorted.iter().copied()) / self.len() as f64).clamp(self.min(), self.max())
+        mean(self.sorted.iter().copied(), self.len()).clamp(self.min(), self.max())
     }
 
     /// Returns the sample variance, divisor n − 1; `None` for one value.
     pub fn variance(&self) -> Option<f64> {
-        if self.len() < 2 {
-            return None;
-        }
-        let mean = self.mean();
-        Some(sum(self.sorted.iter().map(|v| (v - mean) * (v - mean))) / (self.len() - 1) as f64)
+        variance(self.sorted.iter().copied(), self.len(), self.mean())
     }
 
     /// Returns the sample standard deviation, divisor n − 1; `None` for one value.
@@ -111,16 +109,66 @@ impl Sample {
     /// # Panics
     /// If `p` is outside \[0, 1\] or NaN.
     pub fn quantile(&self, p: f64) -> f64 {
+        let place = Place::of(p, self.len());
+        place.between(self.sorted[place.low], self.sorted[place.high])
+    }
+}
+
+/// Where a quantile lies among sorted values: type 7.
+pub(crate) struct Place {
+    /// The ranks it lies between, from 0.
+    pub(crate) low: usize,
+    pub(crate) high: usize,
+    weight: f64,
+}
+
+impl Place {
+    /// Returns the place of the quantile of probability `p` among `n` values.
+    pub(crate) fn of(p: f64, n: usize) -> Self {
         assert!((0.0..=1.0).contains(&p), "a probability lies between 0 and 1, got {p}");
-        let at = (self.len() - 1) as f64 * p;
+        let at = (n - 1) as f64 * p;
         let low = at.floor() as usize;
-        let high = (low + 1).min(self.len() - 1);
-        let (a, b) = (self.sorted[low], self.sorted[high]);
-        let weight = at - low as f64;
+        Self { low, high: (low + 1).min(n - 1), weight: at - low as f64 }
+    }
+
+    /// Interpolates between the values of its ranks.
+    pub(crate) fn between(&self, a: f64, b: f64) -> f64 {
+        let weight = self.weight;
         // As NumPy: from the nearer end, so that weight 1 gives b to the bit.
         let value = if weight < 0.5 { a + (b - a) * weight } else { b - (b - a) * (1.0 - weight) };
         value.clamp(a, b)
     }
+}
+
+/// Returns the mean of `n` values. Rounding may move it out of their range: the mean of equal values is
+/// that value only after clamping.
+pub(crate) fn mean(values: impl Iterator<Item = f64>, n: usize) -> f64 {
+    exact_sum(values) / n as f64
+}
+
+/// Returns the variance of `n` values about their mean, divisor n − 1; `None` for one value.
+pub(crate) fn variance(values: impl Iterator<Item = f64>, n: usize, mean: f64) -> Option<f64> {
+    (n > 1).then(|| exact_sum(values.map(|v| (v - mean) * (v - mean))) / (n - 1) as f64)
+}
+
+/// Returns integers that are in the order of the values, with one zero only: else equal samples
+/// could differ in a bit.
+///
+/// # Errors
+/// If there is no value, or one is NaN or infinite.
+pub(crate) fn keys(values: Vec<f64>) -> Result<Vec<i64>, SampleError> {
+    if values.is_empty() {
+        return Err(SampleError::Empty);
+    }
+    if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+        return Err(SampleError::NotFinite(at));
+    }
+    Ok(values.into_iter().map(|v| flip((v + 0.0).to_bits().cast_signed())).collect())
+}
+
+/// Returns the value of a key.
+pub(crate) fn value(key: i64) -> f64 {
+    f64::from_bits(flip(key).cast_unsigned())
 }
 
 /// Turns the bits of a double, as an integer, into an integer that is in its order (that of

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Store;
 use pipeline::{Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step};
+use rayon::prelude::*;
 use rows::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,7 +39,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        2
+        3
     }
 
     fn class(&self) -> Class {
@@ -229,12 +230,19 @@ pub(crate) fn run_holding(
             f.reason = format!("table `{}` ({}): {}", table.name, table.operator, f.reason);
             f
         })?;
+        tables.insert(table.name.clone(), frame);
+    }
+    // Each table is laid out by itself, in parallel; the outputs stand in the order of the tables.
+    let outputs = |table: &Planned| {
         let mut notes = table.parameters.clone();
         notes.sort_all_objects();
-        let (rows, lineage) = frame.tables(operator.name(), &notes.to_string())?;
-        done.outputs.push(Output::table(&table.name, &rows)?);
-        done.outputs.push(Output::table(format!("{}.lineage", table.name), &lineage)?);
-        tables.insert(table.name.clone(), frame);
+        let (rows, lineage) = tables[&table.name].tables(&table.operator, &notes.to_string())?;
+        let lineage = Output::table(format!("{}.lineage", table.name), &lineage)?;
+        Ok([Output::table(&table.name, &rows)?, lineage])
+    };
+    let outputs: Vec<Result<[Output; 2], Failure>> = planned.par_iter().map(outputs).collect();
+    for pair in outputs {
+        done.outputs.extend(pair?);
     }
     for load in &loads {
         for missing in &load.missing {

@@ -108,6 +108,39 @@ fn pooling_that_was_not_declared_is_refused() {
 }
 
 #[test]
+fn sides_whose_values_come_in_clusters_are_resampled_by_cluster() {
+    // Six clusters of five repetitions that agree: drawing rows overstates what is known.
+    let repeated = || {
+        let rows = [("a", 1.0), ("b", 0.0)].map(|(side, base)| {
+            (0..30).map(move |i| (side, i, Some(base + (i / 5) as f64))).collect::<Vec<_>>()
+        });
+        let mut frame = grid(&rows.concat());
+        frame.keys.push("rep".to_owned());
+        for row in &mut frame.rows {
+            let Scalar::Int(i) = row.key[1] else { panic!("n is whole") };
+            row.key.splice(1.., [Scalar::Int(i / 5), Scalar::Int(i % 5)]);
+        }
+        frame
+    };
+    let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "over": ["n", "rep"],
+        "columns": ["y"], "resamples": 2000, "seed": 1});
+    let width = |cluster: Json| {
+        let mut parameters = parameters.clone();
+        parameters["cluster"] = cluster;
+        let found = run("unpaired-comparison", &parameters, repeated());
+        let end = |name: &str| float(&found, &["y"], name).unwrap();
+        (end("ci_high") - end("ci_low"), column(&found, &["y"], "ci_method").to_string())
+    };
+    let (by_row, by_cluster) = (width(json!([])), width(json!(["n"])));
+    assert!(by_cluster.0 > 1.8 * by_row.0, "{by_cluster:?} {by_row:?}");
+    assert_eq!(by_row.1, "percentile, 2000 resamples of rows of each side, xoshiro256++, seed 1");
+    assert_eq!(
+        by_cluster.1,
+        "percentile, 2000 resamples of clusters of n of each side, xoshiro256++, seed 1"
+    );
+}
+
+#[test]
 fn a_curve_that_comes_back_over_the_threshold_is_told() {
     // Below 0.65 at 16, above again at 32: "first N below" and "the value at 32" tell two stories.
     let curve = [(1, 1.0), (2, 0.9), (4, 0.8), (16, 0.64), (32, 0.651)];

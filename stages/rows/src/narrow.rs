@@ -41,6 +41,11 @@ impl NarrowRows {
         Ok(Self { requests_digest: artifact.digest, table })
     }
 
+    /// Returns the number of rows, whatever their phase and status.
+    pub fn rows(&self) -> usize {
+        self.table.rows()
+    }
+
     /// Calls `each` with every measured request of status `ok`, in the order of the rows. Of the
     /// request only the columns read are filled in.
     ///

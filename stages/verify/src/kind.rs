@@ -38,7 +38,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        4
+        5
     }
 
     fn class(&self) -> Class {

@@ -2,15 +2,14 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem};
-use rayon::prelude::*;
 use rows::{CellRows, METRICS, Metric, Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::intake::Rows;
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::cells::each_cell;
 
 pub(crate) struct CellSummary;
 
@@ -128,15 +127,7 @@ impl Operator for CellSummary {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        // In parallel, in the order of the cells: a row depends on its own cell alone.
-        let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
-            context.control.check()?;
-            let rows = cell.get()?;
-            Ok(summarise(at.clone(), &rows))
-        };
-        let rows = load.cells.par_iter().map(one).collect::<Result<Vec<Row>, Failure>>()?;
-        let keys = load.axes.clone();
-        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+        each_cell(context, load, columns(), |at, cell| Ok(summarise(at.to_vec(), cell)))
     }
 }
 

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, kaplan_meier};
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::intake::Rows;
+use crate::frame::{Frame, Row, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
-use crate::operators::distribution::{groups, kept_axes, quantile_name};
+use crate::operators::cells::{Group, each_group};
+use crate::operators::distribution::quantile_name;
 
 pub(crate) struct Censored;
 
@@ -152,31 +152,12 @@ impl Operator for Censored {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let keys = kept_axes(load, &given.over)?;
-        let level = match (given.over.is_empty(), keys.is_empty()) {
-            (true, _) => Level::Cell,
-            (false, true) => Level::Pooled,
-            (false, false) => Level::Marginal,
-        };
-        let around =
-            Frame { level, keys, specs: columns(&given), rows: Vec::new(), missing: load.missing.clone() };
-        let mut rows = Vec::new();
-        for (key, cells) in groups(load, &around.keys) {
-            context.control.check()?;
-            let missing = around.missing_at(&around.keys, &key);
-            rows.push(describe(&given, key, &cells, missing, level)?);
-        }
-        Ok(Frame { rows, ..around })
+        each_group(context, load, &given.over, columns(&given), |group| describe(&given, group))
     }
 }
 
-fn describe(
-    given: &Parameters,
-    key: Vec<Scalar>,
-    cells: &[&Rows<'_>],
-    missing: Scalar,
-    level: Level,
-) -> Result<Row, Failure> {
+fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
+    let Group { key, cells, missing, level } = group;
     let (mut observed, mut censored, mut failed) = (Vec::new(), Vec::new(), 0);
     let mut lineage = Vec::new();
     for cell in cells {

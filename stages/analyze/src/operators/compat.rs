@@ -6,8 +6,9 @@ use rows::compat::{self, Bounds, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec, number, spans};
+use crate::frame::{Frame, Row, Spec, number, spans};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::cells::each_cell;
 
 pub(crate) struct Compat;
 
@@ -91,24 +92,15 @@ impl Operator for Compat {
         let load = context.load(given.load.as_deref())?;
         let (tool, limits) = (given.tool.tool(), given.bounds);
         let bounds = Bounds { ttft_ms: limits.ttft_ms, tpot_ms: limits.tpot_ms, e2e_ms: limits.e2e_ms };
-        let rows = load.cells.iter().map(|(at, cell)| {
-            let cell = cell.get()?;
-            let timings = rows::timings(&cell);
+        each_cell(context, load, columns(tool), |at, cell| {
+            let timings = rows::timings(cell);
             let values = compat::figures(tool, &timings, &bounds).into_iter().map(|f| number(f.value));
             let mut lineage = spans(&cell.requests_digest.to_string(), timings.iter().map(|t| t.row));
             if let Some(chunks) = &cell.chunks_digest {
                 let used = timings.iter().flat_map(|t| t.chunk_rows.iter().copied());
                 lineage.extend(spans(&chunks.to_string(), used));
             }
-            Ok(Row { key: at.clone(), values: values.collect(), lineage })
-        });
-        let rows = rows.collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Frame {
-            level: Level::Cell,
-            keys: load.axes.clone(),
-            specs: columns(tool),
-            rows,
-            missing: load.missing.clone(),
+            Ok(Row { key: at.to_vec(), values: values.collect(), lineage })
         })
     }
 }

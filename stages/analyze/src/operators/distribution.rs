@@ -2,16 +2,16 @@
 
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem, Step};
-use rayon::prelude::*;
 use rows::{METRICS, Metric, Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Sample;
+use statistics::Selection;
 
-use crate::frame::{Frame, Level, Row, Span, Spec, count, number, spans, text};
-use crate::intake::{Load, Rows};
+use crate::frame::{Frame, Row, Span, Spec, count, number, spans, text};
+use crate::intake::Rows;
 use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
 use crate::operators::cell_summary::{ICL, ITL, per_token};
+use crate::operators::cells::{Group, each_group};
 
 pub(crate) struct Distribution;
 
@@ -126,54 +126,8 @@ impl Operator for Distribution {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let keys = kept_axes(load, &given.over)?;
-        let level = match (given.over.is_empty(), keys.is_empty()) {
-            (true, _) => Level::Cell,
-            (false, true) => Level::Pooled,
-            (false, false) => Level::Marginal,
-        };
-        let around =
-            Frame { level, keys, specs: columns(&given), rows: Vec::new(), missing: load.missing.clone() };
-        // In parallel, in the order of the groups: a row depends on its own cells alone.
-        let one = |(key, cells): (Vec<Scalar>, Vec<&Rows<'_>>)| {
-            context.control.check()?;
-            let missing = around.missing_at(&around.keys, &key);
-            describe(&given, key, &cells, missing, level)
-        };
-        let groups = groups(load, &around.keys);
-        let rows = groups.into_par_iter().map(one).collect::<Vec<Result<Row, Failure>>>();
-        // Of several failures the first in order is told.
-        let rows = rows.into_iter().collect::<Result<Vec<Row>, Failure>>()?;
-        Ok(Frame { rows, ..around })
+        each_group(context, load, &given.over, columns(&given), |group| describe(&given, group))
     }
-}
-
-/// The axes of a load that are not taken together.
-///
-/// # Errors
-/// If one to be taken together is no axis.
-pub(crate) fn kept_axes(load: &Load, over: &[String]) -> Result<Vec<String>, Failure> {
-    let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
-    match over.iter().find(|axis| !known.contains(&axis.as_str())) {
-        Some(strange) => {
-            Err(Failure::failed(format!("`{strange}` is no axis of the load stage `{}`", load.stage))
-                .hint(rows::did_you_mean(strange, &known)))
-        }
-        None => Ok(load.axes.iter().filter(|axis| !over.contains(axis)).cloned().collect()),
-    }
-}
-
-/// The cells of a load grouped by the given axes, in order.
-pub(crate) fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
-    let places: Vec<usize> = keys.iter().filter_map(|k| load.axes.iter().position(|a| a == k)).collect();
-    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> =
-        load.cells.iter().map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell)).collect();
-    // Stable: within a group the cells stay in the order of their coordinates.
-    keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-    keyed
-        .chunk_by(|a, b| a.0 == b.0)
-        .map(|group| (group[0].0.clone(), group.iter().map(|(_, cell)| *cell).collect()))
-        .collect()
 }
 
 /// What one group of cells comes to: counts, the values of each metric, the rows behind them.
@@ -224,7 +178,10 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     values.metrics.resize(wanted.len(), Some(Vec::new()));
     for cell in cells {
         let Some(cell) = cell.narrow(&known)? else { return Ok(None) };
-        let mut used = Vec::new();
+        let mut used = Vec::with_capacity(cell.rows());
+        for values in values.metrics.iter_mut().flatten() {
+            values.reserve(cell.rows());
+        }
         let read = cell.for_each_ok(|timing| {
             used.push(timing.row);
             for (metric, values) in wanted.iter().zip(&mut values.metrics) {
@@ -240,28 +197,29 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     Ok(Some(values))
 }
 
-fn describe(
-    given: &Parameters,
-    key: Vec<Scalar>,
-    cells: &[&Rows<'_>],
-    missing: Scalar,
-    level: Level,
-) -> Result<Row, Failure> {
-    let found = match narrow(given, cells)? {
+fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
+    let Group { key, cells, missing, level } = group;
+    let found = match narrow(given, &cells)? {
         Some(found) => found,
-        None => wide(given, cells)?,
+        None => wide(given, &cells)?,
     };
     let mut values =
         vec![text(level.word()), count(cells.len()), count(found.ok), number(found.per_chunk), missing];
+    // The last is that of the column `jitter`.
+    let wanted: Vec<f64> = given.quantiles.iter().copied().chain([0.99]).collect();
     for metric in found.metrics {
-        let found = metric.and_then(|values| Sample::new(values).ok());
-        let mean = found.as_ref().map(Sample::mean);
-        let of = |f: &dyn Fn(&Sample) -> Option<f64>| number(found.as_ref().and_then(f));
-        values.push(count(found.as_ref().map_or(0, Sample::len)));
-        values.extend([number(mean), of(&Sample::std), of(&|s| Some(s.min()))]);
-        values.extend(given.quantiles.iter().map(|p| of(&|s| Some(s.quantile(*p)))));
-        let jitter = found.as_ref().zip(mean).map(|(s, mean)| s.quantile(0.99) - mean);
-        values.extend([of(&|s| Some(s.max())), number(jitter)]);
+        let Some(mut found) = metric.and_then(|values| Selection::new(values).ok()) else {
+            // Nothing but the count: mean, std, min, max and jitter, and the quantiles.
+            values.push(count(0));
+            values.extend(std::iter::repeat_n(Scalar::Null, given.quantiles.len() + 5));
+            continue;
+        };
+        let (mean, std) = found.mean_and_std();
+        values.extend([count(found.len()), number(Some(mean)), number(std), number(Some(found.min()))]);
+        let mut quantiles = found.quantiles(&wanted);
+        let p99 = quantiles.pop().unwrap_or(f64::NAN);
+        values.extend(quantiles.into_iter().map(|quantile| number(Some(quantile))));
+        values.extend([number(Some(found.max())), number(Some(p99 - mean))]);
     }
     Ok(Row { key, values, lineage: found.lineage })
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use artifacts::{Scalar, TableError};
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::frame::{Frame, Row, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::cells::each_cell;
 
 pub(crate) struct Energy;
 
@@ -70,15 +71,10 @@ impl Operator for Energy {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
-        for (at, cell) in &load.cells {
-            context.control.check()?;
-            let rows_of_cell = cell.get()?;
-            let row = of_cell(at, &rows_of_cell, &given.gpus);
-            rows.push(row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))?);
-        }
-        let keys = load.axes.clone();
-        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+        each_cell(context, load, columns(), |at, cell| {
+            let row = of_cell(at, cell, &given.gpus);
+            row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))
+        })
     }
 }
 

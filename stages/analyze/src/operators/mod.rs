@@ -3,9 +3,11 @@
 mod aggregate;
 mod breakdown;
 mod cell_summary;
+mod cells;
 mod censored;
 mod censored_cells;
 mod changes;
+mod comparison;
 mod compat;
 mod correlation;
 mod crossover;

@@ -1,19 +1,23 @@
 //! `paired-comparison`: is one side better than the other, over matched coordinates?
 
+use std::collections::BTreeMap;
+
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem, Step};
+use pipeline::{Failure, Json, Problem};
 use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Bootstrap, Continuity, Interval, Sample, Tost, Wilcoxon, ZeroHandling, cohens_dz, paired_t,
-    rank_biserial, sign_flip_test, sign_test, tost_paired, wilcoxon_signed_rank,
+    Bootstrap, Continuity, Sample, Wilcoxon, ZeroHandling, cohens_dz, paired_t, rank_biserial,
+    sign_flip_test, sign_test, tost_paired, wilcoxon_signed_rank,
 };
-use std::collections::BTreeMap;
 
-use crate::frame::{Frame, Level, Row, Span, Spec, count, number, spans, text};
+use crate::frame::{Frame, Level, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
-use crate::operators::decision::{Adjusted, Family, Kind, Rule, adjust};
+use crate::operators::comparison::{
+    Compared, Shared, Terms, alpha, clusters, confidence, optional, resampled, resamples,
+};
+use crate::operators::decision::{Family, Kind, Rule};
 use crate::operators::pairs::{Pair, Sides, matched};
 
 pub(crate) struct PairedComparison;
@@ -73,18 +77,6 @@ struct Parameters {
     seed: Option<u64>,
 }
 
-fn resamples() -> u32 {
-    10_000
-}
-
-fn confidence() -> f64 {
-    0.95
-}
-
-fn alpha() -> f64 {
-    0.05
-}
-
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Zeros {
@@ -125,28 +117,27 @@ impl Parameters {
         }
     }
 
-    fn bootstrap(&self, seed: u64) -> Bootstrap {
-        let (kind, resamples) = (self.bootstrap.statistics(), self.resamples as usize);
-        Bootstrap { kind, resamples, level: self.confidence, seed }
-    }
-
-    fn rule(&self) -> Rule {
-        self.rule.clone().unwrap_or_else(|| Rule::usual(self.alpha))
-    }
-
-    fn unit(&self) -> String {
-        if self.cluster.is_empty() {
-            "pairs".to_owned()
-        } else {
-            format!("clusters of {}", self.cluster.join(", "))
+    fn terms(&self) -> Terms<'_> {
+        Terms {
+            pair: &self.pair,
+            by: &self.by,
+            columns: &self.columns,
+            bootstrap: self.bootstrap,
+            unit: resampled(&self.cluster, "pairs"),
+            resamples: self.resamples,
+            confidence: self.confidence,
+            alpha: self.alpha,
+            rule: self.rule.as_ref(),
+            equivalence: &self.equivalence,
+            family: self.family,
+            seed: self.seed,
         }
     }
 }
 
 fn columns(given: &Parameters) -> Vec<Spec> {
-    let (a, b) = given.pair.labels();
-    let level = given.confidence;
-    vec![
+    let ((a, b), terms) = (given.pair.labels(), given.terms());
+    let mut columns = vec![
         Spec::text("unit", "the unit of the metric"),
         Spec::text("a", "the first side; deltas are a − b, ratios a ÷ b"),
         Spec::text("b", "the second side, the base"),
@@ -157,9 +148,9 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::float("mean_delta", "", "mean of a − b over the pairs, in the metric's unit"),
         Spec::float("median_delta", "", "median of a − b over the pairs, in the metric's unit"),
         Spec::float("geometric_mean_ratio", "1", "geometric mean of a ÷ b; null if a value is not positive"),
-        Spec::float("ci_low", "", format!("lower end of the {level} bootstrap interval of the mean delta")),
-        Spec::float("ci_high", "", format!("upper end of the {level} bootstrap interval of the mean delta")),
-        Spec::text("ci_method", "kind of bootstrap interval, resamples, resampling unit, generator and seed"),
+    ];
+    columns.extend(terms.interval_columns("the mean delta"));
+    columns.extend([
         Spec::float("wilcoxon_w", "1", "smaller rank sum of the two-sided Wilcoxon signed-rank test"),
         Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
         Spec::float(
@@ -174,21 +165,17 @@ fn columns(given: &Parameters) -> Vec<Spec> {
             "1",
             "W of Wilcoxon, positive deltas of the sign test, t; null for permutation",
         ),
-        Spec::float("p", "1", "two-sided p value of that test; null where it is undefined"),
-        Spec::float("holm_p", "1", "p adjusted by Holm's step-down within the family"),
-        Spec::float("bh_p", "1", "p adjusted by Benjamini and Hochberg within the family"),
-        Spec::text("family", "the family of tests and its size"),
+    ]);
+    columns.extend(Terms::p_columns());
+    columns.extend([
         Spec::float("cohens_dz", "1", "mean delta ÷ standard deviation of the deltas; null without spread"),
         Spec::float("rank_biserial", "1", "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0"),
         Spec::int("n_a_higher", "1", "pairs in which a is higher"),
         Spec::int("n_b_higher", "1", "pairs in which b is higher"),
         Spec::int("n_equal", "1", "pairs in which both are equal"),
-        Spec::text("higher", "the side with the higher mean; null if equal"),
-        Spec::float("equivalence_margin", "", "the declared margin, in the metric's unit; null if none"),
-        Spec::float("tost_p", "1", "the larger p of two one-sided t tests against ±margin; null without one"),
-        Spec::boolean("equivalent", format!("whether tost_p < {}; null without a margin", given.alpha)),
-        Spec::text("verdict", given.rule().words()),
-    ]
+    ]);
+    columns.extend(terms.decision_columns("t"));
+    columns
 }
 
 impl Operator for PairedComparison {
@@ -201,7 +188,7 @@ impl Operator for PairedComparison {
     }
 
     fn source(&self) -> &'static str {
-        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
+        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; what is drawn comes from xoshiro256++ (Blackman & Vigna, ACM TOMS 47, 2021), which is fast and even, a stream for each block of 250 resamples that follows from the seed and the block alone, so that the threads decide nothing; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
     }
 
     fn schema(&self) -> Json {
@@ -212,30 +199,7 @@ impl Operator for PairedComparison {
         let given: Parameters = settings.read()?;
         let wanted = items("columns", &given.columns);
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let mut problems = Vec::new();
-        for (key, value) in [("confidence", given.confidence), ("alpha", given.alpha)] {
-            if !(value > 0.0 && value < 1.0) {
-                problems
-                    .push(settings.problem(&at(key), format!("`{key}` lies between 0 and 1, got {value}")));
-            }
-        }
-        if given.resamples < 100 {
-            problems.push(settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"));
-        }
-        for (name, margin) in &given.equivalence {
-            let place = [Step::Key("equivalence".to_owned()), Step::Key(name.clone())];
-            if !given.columns.contains(name) {
-                let known: Vec<&str> = given.columns.iter().map(String::as_str).collect();
-                let message = format!("`{name}` is not among the columns compared");
-                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(name, &known)));
-            }
-            if !(*margin > 0.0 && margin.is_finite()) {
-                problems.push(settings.problem(&place, "a margin is a positive number"));
-            }
-        }
-        if let Some(rule) = &given.rule {
-            problems.extend(rule.check(settings, &columns(&given)));
-        }
+        let problems = given.terms().check(settings, &columns(&given));
         if problems.is_empty() {
             Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
         } else {
@@ -262,18 +226,15 @@ impl Operator for PairedComparison {
         let mut keyed: Vec<(Vec<Scalar>, &Pair)> = matched.pairs.iter().map(|p| (key(p), p)).collect();
         // Stable: pairs of a stratum stay in the order of their keys.
         keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-        let bootstrap = given.bootstrap(given.seed.unwrap_or(context.seed));
+        let terms = given.terms();
+        let bootstrap = terms.bootstrap(context.seed);
         let mut tests = Vec::new();
         for stratum in keyed.chunk_by(|a, b| a.0 == b.0) {
             let pairs: Vec<&Pair> = stratum.iter().map(|(_, p)| *p).collect();
-            for i in 0..given.columns.len() {
+            for column in 0..given.columns.len() {
                 context.control.check()?;
-                tests.push(test(&given, &stratum[0].0, &pairs, (i, &cluster), &bootstrap));
+                tests.push(compare(&given, &stratum[0].0, &pairs, (column, &cluster), &bootstrap));
             }
-        }
-        let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
-        for (test, adjusted) in tests.iter_mut().zip(adjust(&raw, given.family, &given.columns, &given.by)) {
-            test.adjusted = adjusted;
         }
         let around = Frame {
             level: Level::Marginal,
@@ -282,44 +243,28 @@ impl Operator for PairedComparison {
             rows: Vec::new(),
             missing: matched.missing,
         };
-        let rows = tests
-            .into_iter()
-            .map(|test| {
-                let unit = from.spec(&given.columns[test.column]).and_then(|s| s.unit.clone());
-                let missing = around.missing_at(&given.by, &test.stratum);
-                test.row(&given, unit, missing, &bootstrap)
-            })
-            .collect();
-        let mut keys = given.by.clone();
-        keys.push("metric".to_owned());
-        let level = if given.by.is_empty() { Level::Pooled } else { Level::Marginal };
-        Ok(Frame { level, keys, specs: columns(&given), rows, missing: around.missing })
+        let values = |test: &Compared<Paired>, shared| values(&given, test, shared);
+        Ok(terms.table(tests, columns(&given), (from, &around), &bootstrap, values))
     }
 }
 
-/// One comparison of a column in a stratum.
-struct Comparison {
-    stratum: Vec<Scalar>,
-    column: usize,
+/// What only a paired comparison has.
+struct Paired {
     sides: Option<(Sample, Sample)>,
     deltas: Vec<f64>,
+    sample: Option<Sample>,
     ratio: Option<f64>,
     wilcoxon: Option<Wilcoxon>,
     statistic: Option<f64>,
-    p: Option<f64>,
-    interval: Option<Interval>,
-    tost: Option<Tost>,
-    adjusted: Adjusted,
-    lineage: Vec<Span>,
 }
 
-fn test(
+fn compare(
     given: &Parameters,
     stratum: &[Scalar],
     pairs: &[&Pair],
     (column, cluster): (usize, &[usize]),
     bootstrap: &Bootstrap,
-) -> Comparison {
+) -> Compared<Paired> {
     let complete: Vec<(&Pair, f64, f64)> =
         pairs.iter().filter_map(|p| Some((*p, p.a[column]?, p.b[column]?))).collect();
     let deltas: Vec<f64> = complete.iter().map(|(_, a, b)| a - b).collect();
@@ -347,95 +292,64 @@ fn test(
         sample.as_ref().and_then(|s| bootstrap.interval_of_mean(s))
     } else {
         let label = |p: &Pair| cluster.iter().map(|c| p.key[*c].clone()).collect::<Vec<_>>();
-        let mut keyed: Vec<(Vec<Scalar>, f64)> =
-            complete.iter().zip(&deltas).map(|((p, ..), d)| (label(p), *d)).collect();
-        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-        let clusters: Vec<Vec<f64>> =
-            keyed.chunk_by(|a, b| a.0 == b.0).map(|g| g.iter().map(|(_, d)| *d).collect()).collect();
-        bootstrap.interval_of_clusters(&clusters)
+        let labelled = complete.iter().zip(&deltas).map(|((p, ..), d)| (label(p), *d)).collect();
+        bootstrap.interval_of_clusters(&clusters(labelled))
     };
-    let margin = given.equivalence.get(&given.columns[column]);
-    Comparison {
+    let margin = given.terms().margin(column);
+    Compared {
         stratum: stratum.to_vec(),
         column,
-        sides: side(|c| c.1).zip(side(|c| c.2)),
-        ratio: Sample::new(logs).ok().map(|s| s.mean().exp()),
-        wilcoxon,
-        statistic,
-        p,
+        delta: sample.as_ref().map(Sample::mean),
         interval,
-        tost: sample.as_ref().zip(margin).and_then(|(s, margin)| tost_paired(s, *margin)),
-        adjusted: Adjusted::default(),
+        p,
+        tost_p: sample.as_ref().zip(margin).and_then(|(s, margin)| tost_paired(s, margin)).map(|t| t.p),
         lineage: spans(&given.from, complete.iter().flat_map(|(p, _, _)| p.rows.concat())),
-        deltas,
+        own: Paired {
+            sides: side(|c| c.1).zip(side(|c| c.2)),
+            ratio: Sample::new(logs).ok().map(|s| s.mean().exp()),
+            deltas,
+            sample,
+            wilcoxon,
+            statistic,
+        },
     }
 }
 
-impl Comparison {
-    fn row(self, given: &Parameters, unit: Option<String>, missing: Scalar, bootstrap: &Bootstrap) -> Row {
-        let (a, b) = given.pair.labels();
-        let sample = Sample::new(self.deltas.iter().copied()).ok();
-        let signs = |keep: fn(f64) -> bool| count(self.deltas.iter().filter(|d| keep(**d)).count());
-        let mean = sample.as_ref().map(Sample::mean);
-        let higher = mean.filter(|m| *m != 0.0).map(|m| if m > 0.0 { a.clone() } else { b.clone() });
-        let optional = |value: Option<String>| value.map_or(Scalar::Null, Scalar::Text);
-        let ci_method = self.interval.map(|_| {
-            format!(
-                "{}, {} resamples of {}, ChaCha20, seed {}",
-                bootstrap.kind.word(),
-                bootstrap.resamples,
-                given.unit(),
-                bootstrap.seed
-            )
-        });
-        let method = self.wilcoxon.map(|w| {
-            let corrected = if given.continuity_correction { ", continuity-corrected" } else { "" };
-            format!("{}{corrected}, zeros: {}", w.method.word(), given.zeros().word())
-        });
-        let n = self.deltas.len();
-        let margin = given.equivalence.get(&given.columns[self.column]);
-        let tost_p = self.tost.map(|t| t.p);
-        let mut values = vec![
-            optional(unit),
-            text(&a),
-            text(&b),
-            count(n),
-            missing,
-            number(self.sides.as_ref().map(|(a, _)| a.mean())),
-            number(self.sides.as_ref().map(|(_, b)| b.mean())),
-            number(mean),
-            number(sample.as_ref().map(Sample::median)),
-            number(self.ratio),
-            number(self.interval.map(|i| i.low)),
-            number(self.interval.map(|i| i.high)),
-            optional(ci_method),
-            number(self.wilcoxon.map(|w| w.statistic())),
-            number(self.wilcoxon.map(|w| w.p)),
-            number((n > 0).then(|| 2.0_f64.powf(1.0 - n as f64))),
-            optional(method),
-            text(given.test.word()),
-            number(self.statistic),
-            number(self.p),
-            number(self.adjusted.holm),
-            number(self.adjusted.bh),
-            optional(self.adjusted.family.clone()),
-            number(sample.as_ref().and_then(cohens_dz)),
-            number(rank_biserial(&self.deltas)),
-            signs(|d| d > 0.0),
-            signs(|d| d < 0.0),
-            signs(|d| d == 0.0),
-            optional(higher),
-            number(margin.copied()),
-            number(tost_p),
-            margin.map_or(Scalar::Null, |_| tost_p.map_or(Scalar::Null, |p| Scalar::Bool(p < given.alpha))),
-        ];
-        let specs = columns(given);
-        let of = |name: &str| values[specs.iter().position(|s| s.name == name)?].as_f64();
-        let equivalent = tost_p.is_some_and(|p| p < given.alpha);
-        let verdict = (n > 0).then(|| given.rule().verdict(&of, self.interval, equivalent));
-        values.push(optional(verdict.map(str::to_owned)));
-        let mut key = self.stratum;
-        key.push(text(&given.columns[self.column]));
-        Row { key, values, lineage: self.lineage }
-    }
+/// The values of a comparison before the last five.
+fn values(given: &Parameters, test: &Compared<Paired>, shared: Shared) -> Vec<Scalar> {
+    let Paired { sides, deltas, sample, ratio, wilcoxon, statistic } = &test.own;
+    let signs = |keep: fn(f64) -> bool| count(deltas.iter().filter(|d| keep(**d)).count());
+    let method = wilcoxon.map(|w| {
+        let corrected = if given.continuity_correction { ", continuity-corrected" } else { "" };
+        format!("{}{corrected}, zeros: {}", w.method.word(), given.zeros().word())
+    });
+    let n = deltas.len();
+    let mut values = shared.sides.to_vec();
+    values.extend([
+        count(n),
+        shared.missing,
+        number(sides.as_ref().map(|(a, _)| a.mean())),
+        number(sides.as_ref().map(|(_, b)| b.mean())),
+        number(test.delta),
+        number(sample.as_ref().map(Sample::median)),
+        number(*ratio),
+    ]);
+    values.extend(shared.interval);
+    values.extend([
+        number(wilcoxon.map(|w| w.statistic())),
+        number(wilcoxon.map(|w| w.p)),
+        number((n > 0).then(|| 2.0_f64.powf(1.0 - n as f64))),
+        optional(method),
+        text(given.test.word()),
+        number(*statistic),
+    ]);
+    values.extend(shared.p);
+    values.extend([
+        number(sample.as_ref().and_then(cohens_dz)),
+        number(rank_biserial(deltas)),
+        signs(|d| d > 0.0),
+        signs(|d| d < 0.0),
+        signs(|d| d == 0.0),
+    ]);
+    values
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
 use crate::operators::cell_summary::sample;
+use crate::operators::cells::each_cell;
 
 pub(crate) struct SteadyState;
 
@@ -80,14 +81,7 @@ impl Operator for SteadyState {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
-        for (at, cell) in &load.cells {
-            context.control.check()?;
-            let rows_of_cell = cell.get()?;
-            rows.push(summarise(at.clone(), &rows_of_cell));
-        }
-        let keys = load.axes.clone();
-        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+        each_cell(context, load, columns(), |at, cell| Ok(summarise(at.to_vec(), cell)))
     }
 }
 

@@ -8,9 +8,10 @@ use rows::{CellRows, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::energy::window;
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans};
+use crate::frame::{Frame, Row, Spec, count, number, spans};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::cells::each_cell;
+use crate::operators::energy::window;
 
 pub(crate) struct TelemetrySummary;
 
@@ -138,14 +139,9 @@ impl Operator for TelemetrySummary {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
-        for (at, cell) in &load.cells {
-            context.control.check()?;
-            let cell = cell.get()?;
-            rows.push(of_cell(at.clone(), &cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))?);
-        }
-        let keys = load.axes.clone();
-        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+        each_cell(context, load, columns(), |at, cell| {
+            of_cell(at.to_vec(), cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))
+        })
     }
 }
 

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem, Step};
+use pipeline::{Failure, Json, Problem};
 use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Bootstrap, Continuity, Interval, Sample, cliffs_delta, cohens_d, hedges_g, mann_whitney_u,
-    permutation_test_means, pooled_t, tost_welch, welch_t,
+    Bootstrap, Continuity, Sample, cliffs_delta, cohens_d, hedges_g, mann_whitney_u, permutation_test_means,
+    pooled_t, tost_welch, welch_t,
 };
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
+use crate::frame::{Frame, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
-use crate::operators::decision::{Adjusted, Family, Kind, Rule, adjust};
+use crate::operators::comparison::{
+    Compared, Shared, Terms, alpha, clusters, confidence, resampled, resamples,
+};
+use crate::operators::decision::{Family, Kind, Rule};
 use crate::operators::pairs::{Sides, all_declared};
 
 pub(crate) struct UnpairedComparison;
@@ -42,7 +45,11 @@ struct Parameters {
     /// The kind of bootstrap interval of the difference of means.
     #[serde(default)]
     bootstrap: Kind,
-    /// The number of resamples; each side is resampled by itself, row by row.
+    /// Axes among `over` whose labels are the resampling unit: rows of one label are drawn
+    /// together. None: the unit is the row. Either way each side is resampled by itself.
+    #[serde(default)]
+    cluster: Vec<String>,
+    /// The number of resamples.
     #[serde(default = "resamples")]
     resamples: u32,
     /// The level of the interval.
@@ -87,28 +94,28 @@ impl Test {
     }
 }
 
-fn resamples() -> u32 {
-    10_000
-}
-
-fn confidence() -> f64 {
-    0.95
-}
-
-fn alpha() -> f64 {
-    0.05
-}
-
 impl Parameters {
-    fn rule(&self) -> Rule {
-        self.rule.clone().unwrap_or_else(|| Rule::usual(self.alpha))
+    fn terms(&self) -> Terms<'_> {
+        Terms {
+            pair: &self.pair,
+            by: &self.by,
+            columns: &self.columns,
+            bootstrap: self.bootstrap,
+            unit: format!("{} of each side", resampled(&self.cluster, "rows")),
+            resamples: self.resamples,
+            confidence: self.confidence,
+            alpha: self.alpha,
+            rule: self.rule.as_ref(),
+            equivalence: &self.equivalence,
+            family: self.family,
+            seed: self.seed,
+        }
     }
 }
 
 fn columns(given: &Parameters) -> Vec<Spec> {
-    let (a, b) = given.pair.labels();
-    let level = given.confidence;
-    vec![
+    let ((a, b), terms) = (given.pair.labels(), given.terms());
+    let mut columns = vec![
         Spec::text("unit", "the unit of the metric"),
         Spec::text("a", "the first side; differences are a − b"),
         Spec::text("b", "the second side, the base"),
@@ -118,29 +125,21 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::float("mean_a", "", format!("mean of {a}, in the metric's unit")),
         Spec::float("mean_b", "", format!("mean of {b}, in the metric's unit")),
         Spec::float("mean_delta", "", "mean_a − mean_b, in the metric's unit"),
-        Spec::float("ci_low", "", format!("lower end of the {level} bootstrap interval of mean_delta")),
-        Spec::float("ci_high", "", format!("upper end of the {level} bootstrap interval of mean_delta")),
-        Spec::text("ci_method", "kind of bootstrap interval, resamples, resampling unit, generator and seed"),
+    ];
+    columns.extend(terms.interval_columns("mean_delta"));
+    columns.extend([
         Spec::text("test", "the test that decides, and its distribution"),
         Spec::float("statistic", "1", "U of a, or t; null for permutation"),
         Spec::float("df", "1", "degrees of freedom of t; null for the other tests"),
-        Spec::float("p", "1", "two-sided p value; null where it is undefined"),
-        Spec::float("holm_p", "1", "p adjusted by Holm's step-down within the family"),
-        Spec::float("bh_p", "1", "p adjusted by Benjamini and Hochberg within the family"),
-        Spec::text("family", "the family of tests and its size"),
+    ]);
+    columns.extend(Terms::p_columns());
+    columns.extend([
         Spec::float("cohens_d", "1", "mean_delta ÷ pooled standard deviation; null without spread"),
         Spec::float("hedges_g", "1", "cohens_d with the exact small-sample factor"),
         Spec::float("cliffs_delta", "1", "P(a > b) − P(a < b) over all pairs of values"),
-        Spec::text("higher", "the side with the higher mean; null if equal"),
-        Spec::float("equivalence_margin", "", "the declared margin, in the metric's unit; null if none"),
-        Spec::float(
-            "tost_p",
-            "1",
-            "the larger p of two one-sided Welch tests against ±margin; null without one",
-        ),
-        Spec::boolean("equivalent", format!("whether tost_p < {}; null without a margin", given.alpha)),
-        Spec::text("verdict", given.rule().words()),
-    ]
+    ]);
+    columns.extend(terms.decision_columns("Welch"));
+    columns
 }
 
 impl Operator for UnpairedComparison {
@@ -153,7 +152,7 @@ impl Operator for UnpairedComparison {
     }
 
     fn source(&self) -> &'static str {
-        "Mann–Whitney as scipy.stats.mannwhitneyu (exact if a side has at most 8 values and nothing is tied); Welch (Biometrika 34, 1947); Student with pooled variance; permutation of labels with (hits + 1) ÷ (resamples + 1). Where coordinates match, `paired-comparison` sees smaller differences. A key in none of `over`, `by` and `pair` is refused."
+        "Mann–Whitney as scipy.stats.mannwhitneyu (exact if a side has at most 8 values and nothing is tied); Welch (Biometrika 34, 1947); Student with pooled variance; permutation of labels with (hits + 1) ÷ (resamples + 1); bootstrap after Efron & Tibshirani (1993), each side by itself, of clusters where rows are not independent. Where coordinates match, `paired-comparison` sees smaller differences. A key in none of `over`, `by` and `pair` is refused."
     }
 
     fn schema(&self) -> Json {
@@ -164,29 +163,13 @@ impl Operator for UnpairedComparison {
         let given: Parameters = settings.read()?;
         let wanted = items("columns", &given.columns);
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let mut problems = Vec::new();
-        for (key, value) in [("confidence", given.confidence), ("alpha", given.alpha)] {
-            if !(value > 0.0 && value < 1.0) {
-                problems
-                    .push(settings.problem(&at(key), format!("`{key}` lies between 0 and 1, got {value}")));
+        let mut problems = given.terms().check(settings, &columns(&given));
+        for (place, axis) in items("cluster", &given.cluster) {
+            if !given.over.iter().any(|over| over == axis) {
+                let known: Vec<&str> = given.over.iter().map(String::as_str).collect();
+                let message = format!("`{axis}` is not among `over`");
+                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(axis, &known)));
             }
-        }
-        if given.resamples < 100 {
-            problems.push(settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"));
-        }
-        for (name, margin) in &given.equivalence {
-            let place = [Step::Key("equivalence".to_owned()), Step::Key(name.clone())];
-            if !given.columns.contains(name) {
-                let known: Vec<&str> = given.columns.iter().map(String::as_str).collect();
-                let message = format!("`{name}` is not among the columns compared");
-                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(name, &known)));
-            }
-            if !(*margin > 0.0 && margin.is_finite()) {
-                problems.push(settings.problem(&place, "a margin is a positive number"));
-            }
-        }
-        if let Some(rule) = &given.rule {
-            problems.extend(rule.check(settings, &columns(&given)));
         }
         if problems.is_empty() {
             Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
@@ -203,71 +186,66 @@ impl Operator for UnpairedComparison {
         let axis = from.key_position(&given.pair.axis, &given.from)?;
         let by = from.key_positions(&given.by, &given.from)?;
         given.pair.check(from, axis)?;
-        let bootstrap = Bootstrap {
-            kind: given.bootstrap.statistics(),
-            resamples: given.resamples as usize,
-            level: given.confidence,
-            seed: given.seed.unwrap_or(context.seed),
-        };
+        let cluster = from.key_positions(&given.cluster, &given.from)?;
+        let terms = given.terms();
+        let bootstrap = terms.bootstrap(context.seed);
         let mut tests = Vec::new();
         for (stratum, members) in from.groups(&by) {
             for column in 0..given.columns.len() {
                 context.control.check()?;
-                tests.push(compare(&given, from, axis, (&stratum, &members), column, &bootstrap));
+                let on = |label: &str| {
+                    let rows = members.iter().copied();
+                    rows.filter(|row| from.rows[*row].key[axis].to_string() == label).collect()
+                };
+                let side = |label: &str| Side::new(from, on(label), &given.columns[column], &cluster);
+                let (a, b) = given.pair.labels();
+                tests.push(compare(&given, &stratum, column, (side(&a), side(&b)), &bootstrap));
             }
         }
-        let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
-        for (test, adjusted) in tests.iter_mut().zip(adjust(&raw, given.family, &given.columns, &given.by)) {
-            test.adjusted = adjusted;
-        }
-        let rows = tests
-            .into_iter()
-            .map(|test| {
-                let unit = from.spec(&given.columns[test.column]).and_then(|s| s.unit.clone());
-                let missing = from.missing_at(&given.by, &test.stratum);
-                test.row(&given, unit, missing, &bootstrap)
-            })
-            .collect();
-        let mut keys = given.by.clone();
-        keys.push("metric".to_owned());
-        let level = if given.by.is_empty() { Level::Pooled } else { Level::Marginal };
-        Ok(Frame { level, keys, specs: columns(&given), rows, missing: from.missing.clone() })
+        Ok(terms.table(tests, columns(&given), (from, from), &bootstrap, values))
     }
 }
 
-/// One comparison of a column in a stratum.
-struct Comparison {
-    stratum: Vec<Scalar>,
-    column: usize,
+/// The values of one side.
+struct Side {
+    /// The rows that have a value.
+    rows: Vec<usize>,
+    sample: Option<Sample>,
+    /// The values of each resampling unit; none if that is the row.
+    clusters: Vec<Vec<f64>>,
+}
+
+impl Side {
+    fn new(from: &Frame, rows: Vec<usize>, column: &str, cluster: &[usize]) -> Self {
+        let valued: Vec<(usize, f64)> =
+            rows.into_iter().filter_map(|row| Some((row, from.number(row, column)?))).collect();
+        let label = |row: usize| cluster.iter().map(|c| from.rows[row].key[*c].clone()).collect();
+        let labelled = || valued.iter().map(|(row, value)| (label(*row), *value)).collect();
+        Self {
+            sample: Sample::new(valued.iter().map(|(_, value)| *value)).ok(),
+            clusters: if cluster.is_empty() { Vec::new() } else { clusters(labelled()) },
+            rows: valued.into_iter().map(|(row, _)| row).collect(),
+        }
+    }
+}
+
+/// What only an unpaired comparison has.
+struct Unpaired {
     a: Option<Sample>,
     b: Option<Sample>,
     test: String,
     statistic: Option<f64>,
     df: Option<f64>,
-    p: Option<f64>,
-    interval: Option<Interval>,
-    adjusted: Adjusted,
-    lineage: Vec<crate::frame::Span>,
 }
 
 fn compare(
     given: &Parameters,
-    from: &Frame,
-    axis: usize,
-    (stratum, members): (&[Scalar], &[usize]),
+    stratum: &[Scalar],
     column: usize,
+    (a, b): (Side, Side),
     bootstrap: &Bootstrap,
-) -> Comparison {
-    let labels = given.pair.labels();
-    let name = &given.columns[column];
-    let side = |label: &str| -> Vec<usize> {
-        let on = |m: &usize| from.rows[*m].key[axis].to_string() == *label && from.number(*m, name).is_some();
-        members.iter().copied().filter(on).collect()
-    };
-    let rows = [side(&labels.0), side(&labels.1)];
-    let values = |rows: &[usize]| Sample::new(rows.iter().filter_map(|r| from.number(*r, name))).ok();
-    let (a, b) = (values(&rows[0]), values(&rows[1]));
-    let both = a.as_ref().zip(b.as_ref());
+) -> Compared<Unpaired> {
+    let both = a.sample.as_ref().zip(b.sample.as_ref());
     let mut test = given.test.word().to_owned();
     let (mut statistic, mut df, mut p) = (None, None, None);
     match given.test {
@@ -292,78 +270,39 @@ fn compare(
             p = found.map(|f| f.p);
         }
     }
-    let interval = both.and_then(|(a, b)| bootstrap.interval_of_difference(a, b));
-    let lineage = spans(&given.from, rows.concat());
-    Comparison {
+    let interval = if given.cluster.is_empty() {
+        both.and_then(|(a, b)| bootstrap.interval_of_difference(a, b))
+    } else {
+        bootstrap.interval_of_difference_of_clusters(&a.clusters, &b.clusters)
+    };
+    let margin = given.terms().margin(column);
+    Compared {
         stratum: stratum.to_vec(),
         column,
-        a,
-        b,
-        test,
-        statistic,
-        df,
-        p,
+        delta: both.map(|(a, b)| a.mean() - b.mean()),
         interval,
-        adjusted: Adjusted::default(),
-        lineage,
+        p,
+        tost_p: both.zip(margin).and_then(|((a, b), margin)| tost_welch(a, b, margin)).map(|t| t.p),
+        lineage: spans(&given.from, [a.rows, b.rows].concat()),
+        own: Unpaired { a: a.sample, b: b.sample, test, statistic, df },
     }
 }
 
-impl Comparison {
-    fn row(self, given: &Parameters, unit: Option<String>, missing: Scalar, bootstrap: &Bootstrap) -> Row {
-        let (name_a, name_b) = given.pair.labels();
-        let optional = |value: Option<String>| value.map_or(Scalar::Null, Scalar::Text);
-        let size = |s: &Option<Sample>| count(s.as_ref().map_or(0, Sample::len));
-        let mean = |s: &Option<Sample>| s.as_ref().map(Sample::mean);
-        let both = self.a.as_ref().zip(self.b.as_ref());
-        let delta = both.map(|(a, b)| a.mean() - b.mean());
-        let higher =
-            delta.filter(|d| *d != 0.0).map(|d| if d > 0.0 { name_a.clone() } else { name_b.clone() });
-        let margin = given.equivalence.get(&given.columns[self.column]);
-        let tost_p = both.zip(margin).and_then(|((a, b), m)| tost_welch(a, b, *m)).map(|t| t.p);
-        let ci_method = self.interval.map(|_| {
-            format!(
-                "{}, {} resamples of rows of each side, ChaCha20, seed {}",
-                bootstrap.kind.word(),
-                bootstrap.resamples,
-                bootstrap.seed
-            )
-        });
-        let mut values = vec![
-            optional(unit),
-            text(&name_a),
-            text(&name_b),
-            size(&self.a),
-            size(&self.b),
-            missing,
-            number(mean(&self.a)),
-            number(mean(&self.b)),
-            number(delta),
-            number(self.interval.map(|i| i.low)),
-            number(self.interval.map(|i| i.high)),
-            optional(ci_method),
-            text(&self.test),
-            number(self.statistic),
-            number(self.df),
-            number(self.p),
-            number(self.adjusted.holm),
-            number(self.adjusted.bh),
-            optional(self.adjusted.family.clone()),
-            number(both.and_then(|(a, b)| cohens_d(a, b))),
-            number(both.and_then(|(a, b)| hedges_g(a, b))),
-            number(both.map(|(a, b)| cliffs_delta(a, b))),
-            optional(higher),
-            number(margin.copied()),
-            number(tost_p),
-            tost_p.map_or(Scalar::Null, |p| Scalar::Bool(p < given.alpha)),
-        ];
-        let specs = columns(given);
-        let of = |name: &str| values[specs.iter().position(|s| s.name == name)?].as_f64();
-        let equivalent = tost_p.is_some_and(|p| p < given.alpha);
-        let verdict = both.map(|_| given.rule().verdict(&of, self.interval, equivalent));
-        values.push(optional(verdict.map(str::to_owned)));
-        let mut key = self.stratum;
-        key.push(text(&given.columns[self.column]));
-        Row { key, values, lineage: self.lineage }
-    }
+/// The values of a comparison before the last five.
+fn values(test: &Compared<Unpaired>, shared: Shared) -> Vec<Scalar> {
+    let Unpaired { a, b, test: name, statistic, df } = &test.own;
+    let size = |s: &Option<Sample>| count(s.as_ref().map_or(0, Sample::len));
+    let mean = |s: &Option<Sample>| number(s.as_ref().map(Sample::mean));
+    let both = a.as_ref().zip(b.as_ref());
+    let mut values = shared.sides.to_vec();
+    values.extend([size(a), size(b), shared.missing, mean(a), mean(b), number(test.delta)]);
+    values.extend(shared.interval);
+    values.extend([text(name), number(*statistic), number(*df)]);
+    values.extend(shared.p);
+    values.extend([
+        number(both.and_then(|(a, b)| cohens_d(a, b))),
+        number(both.and_then(|(a, b)| hedges_g(a, b))),
+        number(both.map(|(a, b)| cliffs_delta(a, b))),
+    ]);
+    values
 }

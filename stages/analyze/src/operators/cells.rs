@@ -1,0 +1,99 @@
+//! Operators over load cells: a row for each cell, or for each group of cells taken together.
+
+use artifacts::Scalar;
+use pipeline::Failure;
+use rayon::prelude::*;
+use rows::CellRows;
+
+use crate::frame::{Frame, Level, Row, Spec};
+use crate::intake::{Load, Rows};
+use crate::operator::Context;
+
+/// Makes a row of each load cell that enters, in parallel, in the order of the cells.
+///
+/// # Errors
+/// Of several failures the first in order.
+pub(crate) fn each_cell(
+    context: &Context<'_>,
+    load: &Load<'_>,
+    specs: Vec<Spec>,
+    row: impl Fn(&[Scalar], &CellRows) -> Result<Row, Failure> + Sync,
+) -> Result<Frame, Failure> {
+    let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
+        context.control.check()?;
+        row(at, &*cell.get()?)
+    };
+    let rows = in_order(load.cells.par_iter().map(one))?;
+    Ok(Frame { level: Level::Cell, keys: load.axes.clone(), specs, rows, missing: load.missing.clone() })
+}
+
+/// Load cells whose rows are taken together.
+pub(crate) struct Group<'a> {
+    /// The values of the axes kept.
+    pub(crate) key: Vec<Scalar>,
+    /// In the order of their coordinates.
+    pub(crate) cells: Vec<&'a Rows<'a>>,
+    /// The cells that should have been among them; null if none.
+    pub(crate) missing: Scalar,
+    pub(crate) level: Level,
+}
+
+/// Makes a row of each group of cells that differ only in the axes `over`, in parallel, in the order of
+/// the groups; of each cell if there are no such axes.
+///
+/// # Errors
+/// If one of `over` is no axis; else of several failures the first in order.
+pub(crate) fn each_group<'a>(
+    context: &Context<'_>,
+    load: &'a Load<'a>,
+    over: &[String],
+    specs: Vec<Spec>,
+    row: impl Fn(Group<'a>) -> Result<Row, Failure> + Sync,
+) -> Result<Frame, Failure> {
+    let keys = kept_axes(load, over)?;
+    let level = match (over.is_empty(), keys.is_empty()) {
+        (true, _) => Level::Cell,
+        (false, true) => Level::Pooled,
+        (false, false) => Level::Marginal,
+    };
+    let groups = groups(load, &keys);
+    let around = Frame { level, keys, specs, rows: Vec::new(), missing: load.missing.clone() };
+    let one = |(key, cells): (Vec<Scalar>, Vec<&'a Rows<'a>>)| {
+        context.control.check()?;
+        let missing = around.missing_at(&around.keys, &key);
+        row(Group { key, cells, missing, level })
+    };
+    let rows = in_order(groups.into_par_iter().map(one))?;
+    Ok(Frame { rows, ..around })
+}
+
+/// Collects rows in order; of several failures the first in order is told.
+fn in_order(rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>) -> Result<Vec<Row>, Failure> {
+    let rows: Vec<Result<Row, Failure>> = rows.collect();
+    rows.into_iter().collect()
+}
+
+/// The axes of a load that are not taken together.
+fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
+    let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
+    match over.iter().find(|axis| !known.contains(&axis.as_str())) {
+        Some(strange) => {
+            Err(Failure::failed(format!("`{strange}` is no axis of the load stage `{}`", load.stage))
+                .hint(rows::did_you_mean(strange, &known)))
+        }
+        None => Ok(load.axes.iter().filter(|axis| !over.contains(axis)).cloned().collect()),
+    }
+}
+
+/// The cells of a load grouped by the given axes, in order.
+fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
+    let places: Vec<usize> = keys.iter().filter_map(|k| load.axes.iter().position(|a| a == k)).collect();
+    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> =
+        load.cells.iter().map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell)).collect();
+    // Stable: within a group the cells stay in the order of their coordinates.
+    keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+    keyed
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|group| (group[0].0.clone(), group.iter().map(|(_, cell)| *cell).collect()))
+        .collect()
+}
