@@ -38,7 +38,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        2
+        3
     }
 
     fn class(&self) -> Class {
