@@ -7,7 +7,7 @@ use crate::template::Template;
 
 /// What a template says that matters here.
 enum Mention<'t> {
-    /// `table("name")` or `figure("name")`.
+    /// `table("name")` or `figure("name")`, or the shipped macro `result("name")` that calls one of them.
     Shows(&'t str),
     /// `{% include "name" %}`.
     Includes(&'t str),
@@ -63,7 +63,7 @@ fn walk<'t>(
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
-    for opening in ["table(\"", "figure(\"", "include \"", "declared(\""] {
+    for opening in ["table(\"", "figure(\"", "result(\"", "include \"", "declared(\""] {
         for (at, _) in text.match_indices(opening) {
             let rest = &text[at + opening.len()..];
             let Some((name, _)) = rest.split_once('"') else { continue };

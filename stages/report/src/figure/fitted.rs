@@ -9,7 +9,7 @@ use super::frame::{Frame, axes, legend, range};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use super::{Plot, told};
-use crate::data::View;
+use crate::view::View;
 
 const TOP: f64 = 62.0;
 const HEIGHT: f64 = 300.0;

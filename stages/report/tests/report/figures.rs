@@ -59,7 +59,7 @@ fn lab() -> Lab {
             Column::float("ttft", [210.0, 260.0, 420.0, 340.0, 390.0, 610.0].map(Some)).unit("ms"),
             Column::float("memory", [4.9, 8.5, 16.1, 5.2, 9.0, 17.3].map(Some)).unit("GiB"),
         ],
-        &[("key", "engine,quantisation")],
+        &[("keys", "engine,quantisation")],
     );
     let tables = [("scaling", scaling), ("fit", fit), ("breaks", breaks), ("tradeoff", tradeoff)];
     let tables: Vec<(&str, Table)> = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
