@@ -308,7 +308,13 @@ pub(crate) fn statements_table(
     markdown: &str,
     templates: &[String],
 ) -> Result<Table, TableError> {
-    let at = |id: usize| enclosed.iter().find(|e| e.statement == id);
+    let mut places: Vec<Option<&Enclosed>> = vec![None; recorded.len()];
+    for place in enclosed {
+        if let Some(known) = places.get_mut(place.statement) {
+            known.get_or_insert(place);
+        }
+    }
+    let at = |id: usize| places[id];
     let ids = || 0..recorded.len();
     let int = |pick: &dyn Fn(usize) -> Option<usize>| {
         ids().map(|id| pick(id).and_then(|v| i64::try_from(v).ok())).collect::<Vec<_>>()
