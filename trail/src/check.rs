@@ -168,7 +168,8 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
                 let pairs = &m.coordinates.0;
                 m.reason.starts_with(told) && pairs.iter().all(|(axis, label)| condition.allows(axis, label))
             });
-            if there.count() != named || number.text != format!("{cells} ({told})") {
+            let texts = [cells.to_owned(), format!("{cells} ({told})")];
+            if there.count() != named || !texts.contains(&number.text) {
                 return Err(format!("the note `missing` of {short} does not say that"));
             }
             Ok(())

@@ -23,33 +23,37 @@ use crate::view::{Opened, View, Where, same};
 pub(crate) struct Lacks {
     /// For each shown row its markers; empty if no row needs one.
     pub(crate) markers: Vec<String>,
-    /// Which rows lack which cells: marker (none if all shown rows do), cells.
+    /// Which cells rows lack for which reason: marker (none if all shown rows do), cells.
     rows: Vec<(Option<char>, String)>,
     /// The cells without a row of their own.
-    absent: Option<String>,
+    absent: Vec<String>,
 }
 
 impl Lacks {
     /// Returns the footnotes of a table, a paragraph each.
     pub(crate) fn of_table(&self) -> Vec<String> {
-        let rows = self.rows.iter().map(|(marker, cells)| match marker {
-            Some(marker) => format!("{marker} Without {cells}."),
-            None => format!("Rows without {cells}."),
-        });
-        rows.chain(self.absent.as_ref().map(|cells| format!("Not in a row: {cells}."))).collect()
+        let of_all: Vec<String> =
+            self.rows.iter().filter(|(marker, _)| marker.is_none()).map(|(_, cells)| cells.clone()).collect();
+        let marked =
+            self.rows.iter().filter_map(|(marker, cells)| Some(format!("{} Without {cells}.", (*marker)?)));
+        marked.chain(one("Rows without", &of_all)).chain(one("Not in a row", &self.absent)).collect()
     }
 
     /// Returns the footnotes of a figure, a paragraph each.
     pub(crate) fn of_figure(&self) -> Vec<String> {
-        let marks = self.rows.iter().map(|(_, cells)| format!("Drawn without {cells}."));
-        marks.chain(self.absent.as_ref().map(|cells| format!("Not drawn: {cells}."))).collect()
+        let marks: Vec<String> = self.rows.iter().map(|(_, cells)| cells.clone()).collect();
+        one("Drawn without", &marks).into_iter().chain(one("Not drawn", &self.absent)).collect()
     }
+}
+
+fn one(what: &str, cells: &[String]) -> Option<String> {
+    (!cells.is_empty()).then(|| format!("{what}: {}.", cells.join("; ")))
 }
 
 /// Markers that are no numerals.
 const MARKERS: &str = "ᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ";
 
-/// More cells and reasons than this are told by status or gate, without the details of each.
+/// More reasons than this are told by status or gate alone, as is a reason told before.
 const IN_FULL: usize = 4;
 
 /// Finds what the rows of a view lack; `only` is the condition that chose them.
@@ -65,7 +69,7 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
         let gone = gone.filter(|c| meets(&c.coordinates, only)).map(|c| c.coordinates.to_string());
         return Ok(Lacks { absent: from_ledger(world, &table.stage, gone.collect())?, ..Lacks::default() });
     }
-    let (mut concerned, mut absent) = (BTreeMap::<Vec<usize>, Vec<Lacking>>::new(), Vec::new());
+    let (mut concerned, mut absent) = (Vec::<(Lacking, Vec<usize>)>::new(), Vec::new());
     for (number, part) in table.parts.iter().enumerate() {
         let Some(note) = part.content.metadata("missing").filter(|note| note != "[]") else { continue };
         let missing: Vec<MissingCell> = serde_json::from_str(&note)
@@ -80,23 +84,53 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
         for (cell, rows) in missing.iter().zip(rows) {
             let lacking = Lacking { part: number, cell: cell.clone() };
             if !rows.is_empty() {
-                concerned.entry(rows).or_default().push(lacking);
+                concerned.push((lacking, rows));
             } else if meets(&cell.coordinates, only) && !has_row(table, number, cell)? {
-                absent.push(lacking);
+                absent.push((lacking, rows));
             }
         }
     }
     let mut lacks = Lacks { markers: vec![String::new(); view.rows.len()], ..Lacks::default() };
     let mut letters = MARKERS.chars().cycle();
-    for (rows, cells) in concerned {
-        let marker = (rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));
-        for row in rows {
-            lacks.markers[row].extend(marker);
+    for group in by_reason(world, concerned) {
+        let marker = (group.rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));
+        for row in &group.rows {
+            lacks.markers[*row].extend(marker);
         }
-        lacks.rows.push((marker, told(world, table, &cells)));
+        lacks.rows.push((marker, group.told(world, table)));
     }
-    lacks.absent = (!absent.is_empty()).then(|| told(world, table, &absent));
+    lacks.absent = by_reason(world, absent).iter().map(|group| group.told(world, table)).collect();
     Ok(lacks)
+}
+
+/// Missing cells that are told with the same reason.
+struct Group {
+    reason: String,
+    cells: Vec<Lacking>,
+    rows: BTreeSet<usize>,
+}
+
+/// Puts cells together by what is told of their reason: all of it where it is told for the first time
+/// in the report and there are few, else the status or gate.
+fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
+    let mut told = world.reasons.lock().expect("no holder of this lock panics");
+    let distinct: BTreeSet<String> = lacking.iter().map(|(l, _)| l.cell.reason.clone()).collect();
+    let mut groups: Vec<Group> = Vec::new();
+    for (lacking, rows) in lacking {
+        let reason = &lacking.cell.reason;
+        let short = distinct.len() > IN_FULL || told.contains(reason);
+        let reason = if short { reason.split(": ").next().unwrap_or(reason) } else { reason }.to_owned();
+        let at = groups.iter().position(|g| g.reason == reason).unwrap_or_else(|| {
+            groups.push(Group { reason, cells: Vec::new(), rows: BTreeSet::new() });
+            groups.len() - 1
+        });
+        groups[at].rows.extend(rows);
+        groups[at].cells.push(lacking);
+    }
+    if distinct.len() <= IN_FULL {
+        told.extend(distinct);
+    }
+    groups
 }
 
 /// Returns the one footnote of a table or figure that declares that it has none, if there would be any.
@@ -237,33 +271,31 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Writes cells with their reasons, each traced to the note of the table.
-fn told(world: &World, table: &Opened, lacking: &[Lacking]) -> String {
-    let mut by_reason: BTreeMap<(usize, &str), Vec<&Coordinates>> = BTreeMap::new();
-    for Lacking { part, cell } in lacking {
-        by_reason.entry((*part, &cell.reason)).or_default().push(&cell.coordinates);
-    }
-    if by_reason.len() > IN_FULL {
-        by_reason.clear();
-        for Lacking { part, cell } in lacking {
-            let head = cell.reason.split(": ").next().unwrap_or(&cell.reason);
-            by_reason.entry((*part, head)).or_default().push(&cell.coordinates);
+impl Group {
+    /// Writes the cells with their reason, traced to the note of the table.
+    fn told(&self, world: &World, table: &Opened) -> String {
+        let mut by_part: BTreeMap<usize, Vec<&Coordinates>> = BTreeMap::new();
+        for Lacking { part, cell } in &self.cells {
+            by_part.entry(*part).or_default().push(&cell.coordinates);
         }
-    }
-    let mut parts = Vec::new();
-    for ((part, reason), cells) in by_reason {
-        for condition in boxes(&cells) {
-            let text = clean(&format!("{condition} ({reason})"));
-            parts.push(world.trace.mark(Entry {
-                stage: table.stage.clone(),
-                output: table.output.clone(),
-                artifact: Some(table.parts[part].digest),
-                row_key: condition,
-                ..Entry::new(Source::Table, "missing", Scalar::Text(reason.to_owned()), text)
-            }));
+        let mut parts = Vec::new();
+        for (part, cells) in by_part {
+            let conditions = boxes(&cells);
+            let last = conditions.len() - 1;
+            for (at, condition) in conditions.into_iter().enumerate() {
+                let reason = if at == last { format!(" ({})", self.reason) } else { String::new() };
+                let text = clean(&format!("{condition}{reason}"));
+                parts.push(world.trace.mark(Entry {
+                    stage: table.stage.clone(),
+                    output: table.output.clone(),
+                    artifact: Some(table.parts[part].digest),
+                    row_key: condition,
+                    ..Entry::new(Source::Table, "missing", Scalar::Text(self.reason.clone()), text)
+                }));
+            }
         }
+        parts.join("; ")
     }
-    parts.join("; ")
 }
 
 /// Writes coordinates as few conditions `a=x|y,b=z` of which each holds all combinations of its labels.
@@ -295,9 +327,9 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
 }
 
 /// Writes cells of a load stage that are not ok, traced to their lines of the ledger.
-fn from_ledger(world: &World, stage: &str, cells: Vec<String>) -> Result<Option<String>, Miss> {
+fn from_ledger(world: &World, stage: &str, cells: Vec<String>) -> Result<Vec<String>, Miss> {
     if cells.is_empty() || world.data.study().is_err() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let text = |text: &str| Scalar::Text(text.to_owned());
     let only = vec![
@@ -305,12 +337,11 @@ fn from_ledger(world: &World, stage: &str, cells: Vec<String>) -> Result<Option<
         ("cell".to_owned(), cells.iter().map(|c| text(c)).collect()),
     ];
     let lines = world.data.view("ledger", &only)?;
-    let mut parts = Vec::new();
-    for row in 0..lines.rows.len() {
+    let line = |row: usize| {
         let show = |column: &str| world.show(&lines, row, column, "", "no reason given");
-        parts.push(format!("{} ({}: {})", show("cell")?, show("status")?, show("reason")?));
-    }
-    Ok((!parts.is_empty()).then(|| parts.join("; ")))
+        Ok(format!("{} ({}: {})", show("cell")?, show("status")?, show("reason")?))
+    };
+    (0..lines.rows.len()).map(line).collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) labels: BTreeMap<String, (&'static str, i64)>,
     /// The names of the captions, titles and headings rendered so far: templates of their own.
     pub(crate) texts: Mutex<Vec<String>>,
+    /// The reasons of missing cells that footnotes told in full so far.
+    pub(crate) reasons: Mutex<BTreeSet<String>>,
     /// The statements and claims judged so far.
     pub(crate) statements: Mutex<Vec<Recorded>>,
 }

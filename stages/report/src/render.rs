@@ -72,6 +72,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         figures: Mutex::new(BTreeSet::new()),
         labels: crate::parts::labels(parameters, &shown),
         texts: Mutex::default(),
+        reasons: Mutex::default(),
         statements: Mutex::default(),
     });
     crate::claims::derive(&world).map_err(told)?;

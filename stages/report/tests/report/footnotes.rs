@@ -131,11 +131,11 @@ fn what_every_row_lacks_needs_no_marker() {
     let mut narrow = settings("results.means", "throughput");
     narrow["tables"]["t"]["where"] = json!({"clients": 2});
     let text = shown(&lab, &narrow);
-    // Each row lacks another cell, so that there are two notes.
-    assert!(text.contains("batchedᵃ") && text.contains("serialᵇ"), "{text}");
+    let note = "Rows without: configuration=batched|serial,clients=2,rep=1 (skipped: no such server).";
+    assert!(text.contains(note) && !text.contains('ᵃ'), "{text}");
     narrow["tables"]["t"]["where"] = json!({"clients": 2, "configuration": "serial"});
     let text = shown(&lab, &narrow);
-    assert!(text.contains("Rows without configuration=serial,clients=2,rep=1"), "{text}");
+    assert!(text.contains("Rows without: configuration=serial,clients=2,rep=1"), "{text}");
     assert!(!text.contains('ᵃ'), "{text}");
 }
 
@@ -153,6 +153,32 @@ fn many_reasons_are_told_by_their_kind() {
     let cells: Vec<(Coordinates, &str)> = cells.iter().map(|(c, r)| (c.clone(), r.as_str())).collect();
     let text = shown(&lab(&cells), &settings("results.means", "throughput"));
     assert!(text.contains("rep=1|2|3|4|5|6 (gate row-status)."), "{text}");
+}
+
+#[test]
+fn each_reason_has_its_marker_and_is_told_in_full_once() {
+    let lab = lab(&[
+        (at("batched", 2, 1), "hung: no byte for 60 s"),
+        (at("batched", 4, 1), "gate row-status: 3 requests failed"),
+        (at("batched", 4, 2), "hung: no byte for 60 s"),
+    ]);
+    let template = "{{ table(\"t\") }}\n\n{{ table(\"u\") }}";
+    let mut settings = settings("results.means", "throughput");
+    settings["tables"]["u"] = settings["tables"]["t"].clone();
+    let done = lab.render(&settings, &Templates::one(template)).map_err(|f| f.reason).unwrap();
+    let text = markdown(&done);
+    let lines: Vec<&str> = text.lines().filter(|l| l.contains(" Without ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "ᵃ Without configuration=batched,clients=2,rep=1; \
+             configuration=batched,clients=4,rep=2 (hung: no byte for 60 s).",
+            "ᵇ Without configuration=batched,clients=4,rep=1 (gate row-status: 3 requests failed).",
+            "ᵃ Without configuration=batched,clients=2,rep=1; configuration=batched,clients=4,rep=2 (hung).",
+            "ᵇ Without configuration=batched,clients=4,rep=1 (gate row-status).",
+        ]
+    );
+    assert_eq!(text.matches("batchedᵃᵇ").count(), 2, "{text}");
 }
 
 #[test]
@@ -174,7 +200,7 @@ fn a_figure_says_what_it_was_drawn_without() {
     }}});
     let done = lab.render(&settings, &Templates::one("{{ figure(\"f\") }}")).map_err(|f| f.reason).unwrap();
     let text = markdown(&done);
-    assert!(text.contains("Drawn without configuration=batched,clients=4,rep=2 (timeout)."), "{text}");
+    assert!(text.contains("Drawn without: configuration=batched,clients=4,rep=2 (timeout)."), "{text}");
     assert!(text.contains("Not drawn: configuration=serial,clients=4,rep=1 (hung)."), "{text}");
     assert!(String::from_utf8(bytes(&done, "html")).unwrap().contains("Not drawn"));
 }
