@@ -57,14 +57,33 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 
-/// How a facet stands to the others of its stage.
-fn state(data: &Data, stage: &str, facet: &str, values: &BTreeSet<Option<&String>>) -> &'static str {
-    match values.len() {
-        0 | 1 => "same",
-        _ if is_planned(data, stage, facet) => "planned",
-        _ if values.contains(&None) => "unmatched",
+/// How each facet stands, the sides compared.
+fn states<'a>(data: &Data, stage: &str, sides: &[&'a Facets]) -> BTreeMap<&'a str, &'static str> {
+    let keys: BTreeSet<&str> = sides.iter().flat_map(|facets| facets.keys()).map(String::as_str).collect();
+    let values = |key: &str| sides.iter().map(|facets| facets.get(key)).collect::<Vec<_>>();
+    let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
+        values if values.len() < 2 => "same",
+        _ if is_planned(data, stage, key) => "planned",
+        values if values.contains(&None) => "unmatched",
         _ => "confound",
+    };
+    let mut found: BTreeMap<&str, &'static str> = keys.iter().map(|key| (*key, state(key))).collect();
+    let planned: Vec<&str> = keys.into_iter().filter(|key| found[key] == "planned").collect();
+    for (key, state) in &mut found {
+        // The command and the limits of a server are made from its settings, and from nothing else.
+        let made = ["command.", "limits."].iter().any(|part| key.starts_with(part));
+        if made && matches!(*state, "confound" | "unmatched") && !planned.is_empty() {
+            let mut by_plan: BTreeMap<Vec<Option<&String>>, Option<&String>> = BTreeMap::new();
+            let follows = sides.iter().all(|facets| {
+                let plan = planned.iter().map(|key| facets.get(*key)).collect();
+                *by_plan.entry(plan).or_insert(facets.get(*key)) == facets.get(*key)
+            });
+            if follows {
+                *state = "follows";
+            }
+        }
     }
+    found
 }
 
 /// A facet that is not the same in all cells of its stage.
@@ -88,9 +107,8 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                 }
                 Err(miss) => return Err(miss),
             };
-            let keys: BTreeSet<&String> = sides.iter().flat_map(|(_, f)| f.keys()).collect();
-            for key in keys {
-                let kind = state(data, &input.stage, key, &sides.iter().map(|(_, f)| f.get(key)).collect());
+            let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
+            for (key, kind) in states(data, &input.stage, &facets) {
                 if kind == "same" {
                     continue;
                 }
@@ -99,7 +117,7 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                     sides.iter().map(|(cell, facets)| format!("{cell}: {}", value(facets))).collect();
                 found.push(Difference {
                     stage: input.stage.clone(),
-                    key: key.clone(),
+                    key: key.to_owned(),
                     values: values.join("; "),
                     kind,
                 });
@@ -126,6 +144,13 @@ fn flatten(path: &str, json: &Json, into: &mut Facets) {
     match json {
         Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
         Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
+        Json::Array(items) if items.iter().any(Json::is_object) => {
+            items.iter().enumerate().for_each(|(at, item)| flatten(&below(&at.to_string()), item, into));
+        }
+        Json::Array(items) => {
+            let text = |item: &Json| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            into.insert(path.to_owned(), items.iter().map(text).collect::<Vec<_>>().join(" "));
+        }
         other => drop(into.insert(path.to_owned(), other.to_string())),
     }
 }
@@ -140,7 +165,7 @@ pub(crate) fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
 /// # Errors
 /// If a descriptor is not read yet.
 pub(crate) fn confounds(data: &Data) -> Result<usize, Miss> {
-    Ok(differences(data)?.into_iter().filter(|d| d.kind != "planned").count())
+    Ok(differences(data)?.into_iter().filter(|d| !matches!(d.kind, "planned" | "follows")).count())
 }
 
 /// Returns what differs: the table `environment`.
@@ -155,8 +180,8 @@ pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
             Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
             Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
             Column::text("kind", found.iter().map(|d| Some(d.kind))).describe(
-                "planned if the experiment sets the value from an axis, unmatched if a side has no such key, else a \
-                 confound",
+                "planned if the experiment sets the value from an axis, follows if it is made from such values, \
+                 unmatched if a side has no such key, else a confound",
             ),
         ],
         &[("keys", "stage,key")],
@@ -175,8 +200,14 @@ pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let input = input.ok_or_else(|| format!("this report does not need a stage `{stage}`"))?;
     let mut cells: Vec<(&Coordinates, Facets)> =
         ok(input).map(|cell| (&cell.coordinates, Facets::new())).collect();
+    let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
     for output in DESCRIPTORS {
-        for (coordinates, flat) in described(data, input, output)? {
+        let sides = described(data, input, output)?;
+        let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
+        stands.extend(
+            states(data, stage, &facets).into_iter().map(|(key, state)| (format!("{output}.{key}"), state)),
+        );
+        for (coordinates, flat) in sides {
             if let Some((_, facets)) = cells.iter_mut().find(|(at, _)| *at == coordinates) {
                 facets.extend(flat.into_iter().map(|(key, value)| (format!("{output}.{key}"), value)));
             }
@@ -197,15 +228,10 @@ pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
         columns.push(Column::text(title, keys.iter().map(|k| facets.get(*k).cloned())));
     }
     if groups.len() > 1 {
-        let states = keys.iter().map(|key| {
-            // The name of the descriptor is no part of the key that the experiment sets.
-            let own = key.split_once('.').map_or(key.as_str(), |(_, own)| own);
-            Some(state(data, stage, own, &groups.iter().map(|(_, f)| f.get(*key)).collect()))
-        });
-        columns.push(
-            Column::text("state", states)
-                .describe("same, planned (set from an axis), confound, or unmatched"),
-        );
+        let states = keys.iter().map(|key| stands.get(*key).copied());
+        columns.push(Column::text("state", states).describe(
+            "same, planned (set from an axis), follows (made from what is planned), confound, or unmatched",
+        ));
     }
     let table = Table::with_metadata(columns, &[("keys", "facet")]);
     Ok(Some(table.map_err(|e| e.to_string())?))

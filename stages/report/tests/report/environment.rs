@@ -53,6 +53,29 @@ fn a_facet_is_planned_a_confound_or_unmatched() {
 }
 
 #[test]
+fn what_a_server_makes_of_planned_settings_follows_from_them() {
+    let arguments = |slots: i64, other: &str| json!({"settings": {"parallel": slots}, "command": {"arguments": ["-np", slots, other]}, "parts": [{"n": 1}]});
+    let states = |other: &str| {
+        let mut lab = lab(&arguments(1, other));
+        for cell in [0, 2] {
+            let server = store_json(&lab.store, &arguments(8, "-x"));
+            lab.inputs[1].cells[cell].outputs.insert("server".to_owned(), server);
+        }
+        let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+        assert!(text.contains("server.parts.0.n"), "{text}");
+        let line = text.lines().find(|l| l.contains("command.arguments")).unwrap().to_owned();
+        assert!(line.contains("-np 8 -x"), "{line}");
+        line.trim_end_matches('|').trim().rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(states("-x"), "follows");
+    let mut lab = lab(&arguments(8, "-y"));
+    let server = store_json(&lab.store, &arguments(8, "-x"));
+    lab.inputs[1].cells[0].outputs.insert("server".to_owned(), server.clone());
+    lab.inputs[1].cells[2].outputs.insert("server".to_owned(), server);
+    assert!(lab.render_text("{{ facets(\"server\") }}").unwrap().contains("| confound |"));
+}
+
+#[test]
 fn what_a_server_repeats_of_its_environment_is_told_once() {
     let lab = lab(&json!({"settings": {"parallel": 1}, "engine": {"name": "llama-cpp"}}));
     let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
