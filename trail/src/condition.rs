@@ -74,7 +74,8 @@ impl Index {
             let mut values: Vec<Value> = wanted.iter().flat_map(|w| Value::written(w)).collect();
             values.sort();
             values.dedup();
-            let longer = |key: Vec<Value>| values.iter().map(move |v| [&key[..], &[v.clone()]].concat());
+            let longer =
+                |key: Vec<Value>| values.iter().map(move |v| [&key[..], std::slice::from_ref(v)].concat());
             keys = keys.into_iter().flat_map(longer).collect();
         }
         let mut rows: Vec<usize> = keys.iter().filter_map(|key| self.0.get(key)).flatten().copied().collect();

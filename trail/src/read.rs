@@ -12,6 +12,9 @@ use crate::condition::{Condition, Index};
 use crate::error::TrailError;
 use crate::provenance::Holder;
 
+/// A table and columns of it.
+type TableColumns = (Digest, Vec<String>);
+
 /// A store with what was read of it.
 #[derive(Debug)]
 pub(crate) struct Reader<'store> {
@@ -19,7 +22,7 @@ pub(crate) struct Reader<'store> {
     tables: RefCell<HashMap<Digest, Rc<Table>>>,
     documents: RefCell<HashMap<Digest, Rc<Json>>>,
     records: RefCell<HashMap<Digest, Rc<Record>>>,
-    indexes: RefCell<HashMap<(Digest, Vec<String>), Rc<Index>>>,
+    indexes: RefCell<HashMap<TableColumns, Rc<Index>>>,
     visited: Cell<usize>,
 }
 

@@ -67,7 +67,8 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
     if let Some(input) = load {
         let gone = input.cells.iter().filter(|c| c.status != CellStatus::Ok);
         let gone = gone.filter(|c| meets(&c.coordinates, only)).map(|c| c.coordinates.to_string());
-        return Ok(Lacks { absent: from_ledger(world, &table.stage, gone.collect())?, ..Lacks::default() });
+        let absent = from_ledger(world, &table.stage, &gone.collect::<Vec<_>>())?;
+        return Ok(Lacks { absent, ..Lacks::default() });
     }
     let (mut concerned, mut absent) = (Vec::<(Lacking, Vec<usize>)>::new(), Vec::new());
     for (number, part) in table.parts.iter().enumerate() {
@@ -327,7 +328,7 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
 }
 
 /// Writes cells of a load stage that are not ok, traced to their lines of the ledger.
-fn from_ledger(world: &World, stage: &str, cells: Vec<String>) -> Result<Vec<String>, Miss> {
+fn from_ledger(world: &World, stage: &str, cells: &[String]) -> Result<Vec<String>, Miss> {
     if cells.is_empty() || world.data.study().is_err() {
         return Ok(Vec::new());
     }

@@ -159,7 +159,8 @@ impl Opened {
         if combinations.is_some_and(|n| n <= index.len()) {
             let mut keys: Vec<Vec<Atom>> = vec![Vec::new()];
             for values in &wanted {
-                let longer = |key: Vec<Atom>| values.iter().map(move |v| [&key[..], &[v.clone()]].concat());
+                let longer =
+                    |key: Vec<Atom>| values.iter().map(move |v| [&key[..], std::slice::from_ref(v)].concat());
                 keys = keys.into_iter().flat_map(longer).collect();
             }
             rows.extend(keys.iter().filter_map(|key| index.get(key)).flatten());

@@ -21,13 +21,15 @@ const STEPS: usize = 96;
 
 const MODELS: [Model; 4] = [Model::MichaelisMenten, Model::PowerLaw, Model::Amdahl, Model::Usl];
 
+/// The covariance of the parameters and how many standard errors an interval reaches.
+type Spread = (Vec<Vec<f64>>, f64);
+
 /// A fitted curve: its series, model, parameters, and the ceiling's value and interval.
 struct Curve {
     series: String,
     model: Model,
     parameters: Vec<f64>,
-    /// The covariance of the parameters and how many standard errors an interval reaches.
-    spread: Option<(Vec<Vec<f64>>, f64)>,
+    spread: Option<Spread>,
     ceiling: Option<Ceiling>,
 }
 
@@ -179,8 +181,8 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             let told = format!("{name}{parameter} {}{}", text(parameters[0]), band.unwrap_or_default());
             ceiling = Some(Ceiling { value: parameters[0], band: ends, text: told });
         }
-        let of_model = |p: &&str| rows.iter().find(|(n, _)| n == *p).map(|(_, row)| *row);
-        let in_order: Vec<usize> = model.parameters().iter().filter_map(|p| of_model(&p)).collect();
+        let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);
+        let in_order: Vec<usize> = model.parameters().iter().filter_map(of_model).collect();
         let spread = spread(fit, &in_order).map_err(told)?;
         found.push(Curve { series: name.clone(), model, parameters, spread, ceiling });
     }
@@ -189,7 +191,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
 
 /// Reads the covariance of the parameters in these rows, and how many standard errors their intervals
 /// reach; `None` if the table has none.
-fn spread(fit: &View, rows: &[usize]) -> Result<Option<(Vec<Vec<f64>>, f64)>, Miss> {
+fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
     if fit.table.require("covariances").is_err() {
         return Ok(None);
     }
