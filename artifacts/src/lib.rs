@@ -18,6 +18,6 @@ pub use store::{
     HistoryLine, Hold, Lookup, MAX_RECORD_BYTES, ReadRecord, RebuildReport, RecordView, Store, StoreError,
     Subset, Tally,
 };
-pub use table::{Column, ColumnData, Scalar, Table, TableError};
+pub use table::{Column, ColumnData, Ratio, Scalar, Table, TableError};
 pub use table_columns::InPlace;
 pub use table_writer::TableWriter;

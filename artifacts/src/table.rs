@@ -3,7 +3,8 @@
 //! A [`Table`] is small enough to hold in memory (streamed tables are written row group by
 //! row group elsewhere). Equal tables give equal bytes: fixed writer settings, no clock, no
 //! host name. The unit of a column stands in the field's metadata under `unit`, its meaning
-//! under `description`; table-wide notes stand in the schema's metadata.
+//! under `description`, what its ratios are of under `numerator` and `denominator`; table-wide notes
+//! stand in the schema's metadata.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -79,6 +80,21 @@ pub enum ColumnData {
     Bool(Vec<Option<bool>>),
 }
 
+/// What the values of a column of ratios are made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// What is divided, for instance `batched`.
+    pub numerator: String,
+    /// The base, for instance `serial`.
+    pub denominator: String,
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ÷ {}", self.numerator, self.denominator)
+    }
+}
+
 /// A named column with its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
@@ -88,6 +104,8 @@ pub struct Column {
     pub unit: Option<String>,
     /// What the column means, and what null means in it.
     pub description: Option<String>,
+    /// What is over what, if the values are ratios of two things compared.
+    pub ratio: Option<Ratio>,
     /// The values.
     pub data: ColumnData,
 }
@@ -95,7 +113,7 @@ pub struct Column {
 impl Column {
     /// Makes a column without unit or description.
     pub fn new(name: impl Into<String>, data: ColumnData) -> Self {
-        Self { name: name.into(), unit: None, description: None, data }
+        Self { name: name.into(), unit: None, description: None, ratio: None, data }
     }
 
     /// Makes a column of integers.
@@ -165,6 +183,13 @@ impl Column {
         self
     }
 
+    /// States what is over what.
+    #[must_use]
+    pub fn over(mut self, numerator: impl Into<String>, denominator: impl Into<String>) -> Self {
+        self.ratio = Some(Ratio { numerator: numerator.into(), denominator: denominator.into() });
+        self
+    }
+
     fn len(&self) -> usize {
         match &self.data {
             ColumnData::Int(values) => values.len(),
@@ -182,7 +207,13 @@ impl Column {
             ColumnData::Text(_) => ColumnData::Text(Vec::new()),
             ColumnData::Bool(_) => ColumnData::Bool(Vec::new()),
         };
-        Self { name: self.name.clone(), unit: self.unit.clone(), description: self.description.clone(), data }
+        Self {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            description: self.description.clone(),
+            ratio: self.ratio.clone(),
+            data,
+        }
     }
 
     fn field(&self) -> Field {
@@ -198,6 +229,10 @@ impl Column {
         }
         if let Some(description) = &self.description {
             metadata.insert("description".to_owned(), description.clone());
+        }
+        if let Some(Ratio { numerator, denominator }) = &self.ratio {
+            metadata.insert("numerator".to_owned(), numerator.clone());
+            metadata.insert("denominator".to_owned(), denominator.clone());
         }
         Field::new(&self.name, data_type, true).with_metadata(metadata)
     }
@@ -304,6 +339,14 @@ impl Table {
         self.batch.schema().field_with_name(column).ok()?.metadata().get("description").cloned()
     }
 
+    /// Returns what is over what in a column of ratios, if it states that.
+    pub fn ratio(&self, column: &str) -> Option<Ratio> {
+        let schema = self.batch.schema();
+        let notes = schema.field_with_name(column).ok()?.metadata();
+        let (numerator, denominator) = (notes.get("numerator")?.clone(), notes.get("denominator")?.clone());
+        Some(Ratio { numerator, denominator })
+    }
+
     /// Returns a table-wide note.
     pub fn metadata(&self, key: &str) -> Option<String> {
         self.batch.schema().metadata().get(key).cloned()
@@ -403,7 +446,13 @@ impl Table {
             DataType::Boolean => ColumnData::Bool(self.boolean(name)?),
             other => return Err(TableError::new(format!("column `{name}` holds {other}"))),
         };
-        Ok(Column { name: name.to_owned(), unit: self.unit(name), description: self.description(name), data })
+        Ok(Column {
+            name: name.to_owned(),
+            unit: self.unit(name),
+            description: self.description(name),
+            ratio: self.ratio(name),
+            data,
+        })
     }
 
     /// Returns the Parquet bytes: equal tables give equal bytes.

@@ -38,8 +38,10 @@ pub struct Experiment {
 pub struct Axis {
     /// The name.
     pub name: String,
-    /// The labels, as coordinates show them.
+    /// The labels, as coordinates show them: those declared, then those that included cells add.
     pub labels: Vec<Scalar>,
+    /// How many labels are declared; products range over these.
+    pub declared: usize,
     /// For each label the fields behind it (`null` for a plain value).
     pub fields: Vec<Json>,
 }

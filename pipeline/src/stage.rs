@@ -383,6 +383,16 @@ pub struct LedgerLine {
     pub evidence: BTreeMap<String, Artifact>,
 }
 
+/// A cell that should have contributed to a table and did not. The note `missing` of a table of
+/// `analyze` is a JSON list of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MissingCell {
+    /// The cell's coordinates.
+    pub coordinates: Coordinates,
+    /// Its status in the ledger, or the gate that excluded it, with the reason.
+    pub reason: String,
+}
+
 /// What a stage that writes about the whole study may see.
 #[derive(Clone, Debug)]
 pub struct Study {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use artifacts::{Column, ColumnData};
+use artifacts::{Column, ColumnData, Ratio};
 
 use crate::database::{Database, Heading};
 use crate::error::QueryError;
@@ -41,6 +41,8 @@ pub struct Expected {
     pub unit: Option<String>,
     /// The meaning of the column it repeats.
     pub description: Option<String>,
+    /// What is over what in the column it repeats.
+    pub ratio: Option<Ratio>,
     /// Its type; `None` if only the rows will tell.
     pub kind: Option<Kind>,
 }
@@ -114,8 +116,9 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             (None, Some(column)) if !repeats_a_guess && has_values(&column.data) => Some(kind(&column.data)),
             _ => None,
         };
-        let (unit, description) = origin.map_or((None, None), |o| (o.unit, o.description));
-        Expected { name: heading.name, unit, description, kind }
+        let (unit, description, ratio) =
+            origin.map_or((None, None, None), |o| (o.unit, o.description, o.ratio));
+        Expected { name: heading.name, unit, description, ratio, kind }
     };
     Ok(Checked { columns: headings.into_iter().map(expected).collect(), assumed })
 }

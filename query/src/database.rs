@@ -262,7 +262,7 @@ fn column(heading: Heading, values: &[Scalar]) -> Result<Column, QueryError> {
         ColumnData::Int(_) if all(|_| false) => ColumnData::Int(vec![None; values.len()]),
         _ => Column::from_scalars(name.as_str(), values).map_err(mixed)?.data,
     };
-    Ok(Column { name, unit: origin.unit, description: origin.description, data })
+    Ok(Column { name, data, ..origin })
 }
 
 /// Sorts rows by all columns, left to right, null first.
@@ -365,6 +365,7 @@ fn bare(column: &Column) -> Column {
         name: column.name.clone(),
         unit: column.unit.clone(),
         description: column.description.clone(),
+        ratio: column.ratio.clone(),
         data,
     }
 }

@@ -11,23 +11,24 @@ use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::say;
 
-/// Judges a rule as the report does.
-pub(super) fn judge(rule: &str, read: trail::Read<'_>) -> Result<trail::Judged, String> {
-    let read = |name: &str| {
-        let parts = read(name)?.into_iter();
-        Ok(parts
-            .map(|(at, digest, table)| (at, digest, (*table).clone()))
-            .collect::<Vec<report::TablePart>>())
-    };
-    let found = report::judge_again(rule, &read)?;
-    let int = |value: Option<usize>| value.and_then(|v| i64::try_from(v).ok());
-    Ok(trail::Judged {
-        truth: found.truth.to_owned(),
-        n: int(found.n),
-        count: int(found.count),
-        values: found.values,
-        against: found.against,
-    })
+/// Returns what judges rules as the report does, its tables read once.
+pub(super) fn judge() -> impl Fn(&str, trail::Read<'_>) -> Result<trail::Judged, String> {
+    let tables = report::Judge::default();
+    move |rule, read| {
+        let read = |name: &str| {
+            let parts = read(name)?.into_iter();
+            Ok(parts.map(|(at, digest, table)| (at, digest, (*table).clone())).collect())
+        };
+        let found = tables.judge_again(rule, &read)?;
+        let int = |value: Option<usize>| value.and_then(|v| i64::try_from(v).ok());
+        Ok(trail::Judged {
+            truth: found.truth.to_owned(),
+            n: int(found.n),
+            count: int(found.count),
+            values: found.values,
+            against: found.against,
+        })
+    }
 }
 
 pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
@@ -39,7 +40,7 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     let provenance = provenance(&project, &store, &document)?;
     let format =
         |value: &Scalar, unit: Option<&str>, format: &str| report::format_value(value, unit, format, "");
-    let mut audit = trail::audit(&document, &provenance, &format, &judge);
+    let mut audit = trail::audit(&document, &provenance, &format, &judge());
     audit.report = shown(&document.path);
     audit.lock = provenance.file.as_deref().map(shown);
     if global.json {

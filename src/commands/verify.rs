@@ -68,7 +68,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
                 &document,
                 &Provenance::choose(&store, &locks, &document),
                 &format,
-                &super::audit::judge,
+                &super::audit::judge(),
             ),
             // The missing file has been complained of; the report is not silently passed over.
             Err(error) => Audit {

@@ -51,6 +51,20 @@ impl Model {
         self.value(parameters, x).0
     }
 
+    /// Returns the standard error of the value at `x` that the covariance of the parameters gives
+    /// (delta method, Seber & Wild, Nonlinear Regression, 1989, section 5.1); `None` where the matrix
+    /// does not fit the model or gives no variance.
+    pub fn error_at(self, parameters: &[f64], covariance: &[Vec<f64>], x: f64) -> Option<f64> {
+        let n = self.parameters().len();
+        if parameters.len() != n || covariance.len() != n || covariance.iter().any(|row| row.len() != n) {
+            return None;
+        }
+        let (_, gradient) = self.value(parameters, x);
+        let through = |row: &Vec<f64>| row.iter().zip(&gradient).map(|(c, g)| c * g).sum::<f64>();
+        let variance: f64 = covariance.iter().zip(&gradient).map(|(row, g)| g * through(row)).sum();
+        (variance.is_finite() && variance >= 0.0).then(|| variance.sqrt())
+    }
+
     /// Returns the value at `x` and its derivative by each parameter.
     pub(crate) fn value(self, p: &[f64], x: f64) -> (f64, Vec<f64>) {
         match self {
@@ -127,8 +141,9 @@ pub struct Fit {
     pub model: Model,
     /// The parameters, in the order of [`Model::parameters`].
     pub values: Vec<f64>,
-    /// Their standard errors; `None` without degrees of freedom, and for a linearised fit.
-    pub errors: Option<Vec<f64>>,
+    /// Their covariance, parameters × parameters; `None` without degrees of freedom, and for a
+    /// linearised fit.
+    pub covariance: Option<Vec<Vec<f64>>>,
     /// The residual sum of squares.
     pub rss: f64,
     /// 1 − RSS ÷ total sum of squares about the mean; `None` if every y is the same.
@@ -140,9 +155,14 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// Returns the standard error of a parameter; `None` without a covariance.
+    pub fn error(&self, parameter: usize) -> Option<f64> {
+        Some(self.covariance.as_ref()?.get(parameter)?.get(parameter)?.sqrt())
+    }
+
     /// Returns the t interval of a parameter; `None` without degrees of freedom.
     pub fn interval(&self, parameter: usize, level: f64) -> Option<(f64, f64)> {
-        let error = self.errors.as_ref()?.get(parameter)?;
+        let error = self.error(parameter)?;
         let half = student_critical((1.0 - level) / 2.0, self.df as f64) * error;
         Some((self.values[parameter] - half, self.values[parameter] + half))
     }
@@ -207,23 +227,23 @@ pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
         return Err(FitError::NoConvergence);
     }
     let df = points.len() - count;
-    let errors = if df == 0 {
+    let covariance = if df == 0 {
         None
     } else {
-        let variances: Option<Vec<f64>> = (0..count)
+        let inverse: Option<Vec<Vec<f64>>> = (0..count)
             .map(|i| {
                 let unit = (0..count).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
-                solve(normal.clone(), unit).map(|column| column[i])
+                solve(normal.clone(), unit)
             })
             .collect();
-        let variances = variances.ok_or(FitError::NoConvergence)?;
-        Some(variances.iter().map(|v| (v * best / df as f64).sqrt()).collect())
+        let scaled = |column: Vec<f64>| column.into_iter().map(|v| v * best / df as f64).collect();
+        Some(inverse.ok_or(FitError::NoConvergence)?.into_iter().map(scaled).collect())
     };
     let mean = sum(points.iter().map(|p| p.1)) / points.len() as f64;
     let total = sum(points.iter().map(|p| (p.1 - mean).powi(2)));
     let r2 = (total > 0.0).then(|| 1.0 - best / total);
     let largest_x = points[points.len() - 1].0;
-    Ok(Fit { model, values, errors, rss: best, r2, df, largest_x })
+    Ok(Fit { model, values, covariance, rss: best, r2, df, largest_x })
 }
 
 fn normal_equations(model: Model, p: &[f64], points: &[(f64, f64)]) -> (Vec<Vec<f64>>, Vec<f64>) {
@@ -292,6 +312,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_error_of_a_curve_is_that_of_its_scale_where_nothing_else_counts() {
+        // At x = 1 a power law and Amdahl's law are their first parameter.
+        let points: Vec<(f64, f64)> =
+            [1.0, 2.0, 4.0, 8.0, 16.0].map(|x: f64| (x, 3.0 * x.powf(0.8) + x % 3.0)).to_vec();
+        for model in [Model::PowerLaw, Model::Amdahl, Model::Usl] {
+            let fit = fit(model, &points).unwrap();
+            let at = |x: f64| model.error_at(&fit.values, fit.covariance.as_ref().unwrap(), x).unwrap();
+            assert!((at(1.0) / fit.error(0).unwrap() - 1.0).abs() < 1e-12, "{model:?}");
+            assert!(at(8.0) > 0.0);
+        }
+        assert_eq!(Model::Amdahl.error_at(&[1.0, 0.1], &[vec![1.0]], 2.0), None);
+    }
+
+    #[test]
     fn the_published_saturation_fit_is_nonlinear_least_squares() {
         // Published from these three points: Vmax 8351.4, K 411.8, R² 0.999.
         let points = [(10.0, 224.6), (50.0, 894.6), (100.0, 1637.6)];
@@ -336,6 +370,6 @@ mod tests {
         assert_eq!(fit(Model::Usl, &[(1.0, 1.0), (2.0, 2.0)]), Err(FitError::TooFewPoints));
         assert_eq!(fit(Model::PowerLaw, &[(0.0, 1.0), (2.0, 2.0)]), Err(FitError::NotPositive));
         let exact = fit(Model::PowerLaw, &[(1.0, 1.0), (2.0, 2.0)]).unwrap();
-        assert_eq!((exact.df, exact.errors), (0, None));
+        assert_eq!((exact.df, exact.covariance), (0, None));
     }
 }

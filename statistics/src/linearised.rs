@@ -71,7 +71,7 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     let total = sum(points.iter().map(|p| (p.1 - mean).powi(2)));
     let r2 = (total > 0.0).then(|| 1.0 - rss / total);
     let largest_x = points[points.len() - 1].0;
-    Ok(Fit { model, values, errors: None, rss, r2, df: points.len() - 2, largest_x })
+    Ok(Fit { model, values, covariance: None, rss, r2, df: points.len() - 2, largest_x })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use artifacts::{ActionKey, Digest, Scalar, Store};
+use artifacts::{Digest, Scalar, Store};
 use pipeline::cell::coordinates_text;
 use pipeline::key::{Recipe, RecipeCell, RecipeInput};
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
@@ -166,7 +166,7 @@ fn record(
     LockCell {
         coordinates: text,
         status: CellStatus::Ok,
-        key: Some(ActionKey(Digest::of(stage.as_bytes()))),
+        key: Some(record.key),
         record: Some(digest),
         outputs: Some(Digest::of(outputs_text(outputs).as_bytes())),
         reason: None,

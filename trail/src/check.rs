@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{Digest, Scalar};
 use pipeline::Json;
+use pipeline::stage::MissingCell;
 
 use crate::condition::Condition;
 use crate::document::Number;
@@ -31,7 +32,7 @@ pub(crate) fn check(
     }
     let unit = number.unit.as_deref();
     match number.source.as_str() {
-        "table" if number.row.is_none() => heading(provenance, number),
+        "table" if number.row.is_none() => note(provenance, number),
         "table" => {
             let value = table_value(provenance, number)?;
             same_value(number, &value)?;
@@ -144,13 +145,36 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
     }
 }
 
-fn heading(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
+/// What a table says of itself: a column's name in a heading, the sides of its ratios, the cells it lacks.
+fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     let (artifact, column) = artifact(number)?;
     let table = provenance.reader.table(&artifact).map_err(text)?;
-    if !table.has(column) {
-        return Err(format!("{} has no column `{column}`", artifact.short()));
+    let (short, told) = (artifact.short(), number.value.as_deref().unwrap_or_default());
+    match number.row_key.as_deref() {
+        None | Some("heading") if table.has(column) => Ok(()),
+        None | Some("heading") => Err(format!("{short} has no column `{column}`")),
+        Some("sides") => match table.ratio(column) {
+            Some(ratio) if ratio.to_string() == told && number.text == told => Ok(()),
+            Some(ratio) => Err(format!("{short} says that `{column}` is {ratio}")),
+            None => Err(format!("{short} does not say what is over what in `{column}`")),
+        },
+        Some(cells) => {
+            let missing: Vec<MissingCell> =
+                serde_json::from_str(&table.metadata("missing").unwrap_or_default())
+                    .map_err(|e| format!("the note `missing` of {short} cannot be read: {e}"))?;
+            let condition = Condition::parse(cells);
+            let named = condition.0.iter().map(|(_, labels)| labels.len()).product::<usize>();
+            let there = missing.iter().filter(|m| {
+                let pairs = &m.coordinates.0;
+                m.reason.starts_with(told) && pairs.iter().all(|(axis, label)| condition.allows(axis, label))
+            });
+            let texts = [cells.to_owned(), format!("{cells} ({told})")];
+            if there.count() != named || !texts.contains(&number.text) {
+                return Err(format!("the note `missing` of {short} does not say that"));
+            }
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 /// Counts the rows that meet a condition; `None` if they are not those of an artifact.
@@ -173,8 +197,7 @@ fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar
     }
     let mut count = 0;
     for (artifact, holder) in &parts {
-        let table = provenance.reader.table(artifact).map_err(text)?;
-        count += condition.rows(&table, holder.as_ref()).len();
+        count += provenance.reader.rows(artifact, &condition, holder.as_ref()).map_err(text)?.len();
     }
     Ok(i64::try_from(count).ok().map(Scalar::Int))
 }

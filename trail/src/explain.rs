@@ -177,9 +177,8 @@ fn counted(
     output: &str,
 ) -> Result<Vec<usize>, TrailError> {
     let Some(artifact) = holder.record.outputs.get(output) else { return Ok(Vec::new()) };
-    let table = provenance.reader.table(&artifact.digest)?;
     let condition = Condition::parse(number.row_key.as_deref().unwrap_or_default());
-    Ok(condition.rows(&table, Some(holder)))
+    provenance.reader.rows(&artifact.digest, &condition, Some(holder))
 }
 
 /// What a table without lineage was made of: the cells that its stage read.
@@ -291,7 +290,11 @@ fn show(artifact: &Digest, spans: &[Span]) -> String {
 fn meaning(number: &Number) -> String {
     let column = number.column.as_deref().unwrap_or_default();
     match number.source.as_str() {
-        "table" if number.row.is_none() => "part of a heading, made of a column's name and unit".to_owned(),
+        "table" if number.row.is_none() => match number.row_key.as_deref() {
+            Some("sides") => "what is over what in a column of ratios, as its table says".to_owned(),
+            Some("heading") | None => "part of a heading, made of a column's name and unit".to_owned(),
+            Some(_) => "cells that the table lacks, as its own note `missing` says".to_owned(),
+        },
         "table" => "a value of a table".to_owned(),
         "count" => match number.row_key.as_deref().filter(|k| !k.is_empty()) {
             Some(condition) => format!("how many rows of a table have {condition}"),

@@ -1,5 +1,7 @@
 //! Which lock a report belongs to, and from an artifact to the cell that made it.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -56,6 +58,8 @@ pub struct Provenance<'store> {
     /// What went wrong in finding out.
     pub doubts: Vec<String>,
     pub(crate) reader: Reader<'store>,
+    /// By stage, the record of the first cell that has an artifact among its outputs.
+    holders: RefCell<BTreeMap<String, Rc<HashMap<Digest, Digest>>>>,
 }
 
 impl<'store> Provenance<'store> {
@@ -81,7 +85,14 @@ impl<'store> Provenance<'store> {
                 }
             }
         }
-        let none = Self { file: None, lock: Lock::default(), seal: None, doubts, reader };
+        let none = Self {
+            file: None,
+            lock: Lock::default(),
+            seal: None,
+            doubts,
+            reader,
+            holders: RefCell::default(),
+        };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
             let mut found = Self { file: Some(path), lock, ..none };
@@ -97,12 +108,13 @@ impl<'store> Provenance<'store> {
         let mut found = none;
         for (path, lock) in read {
             found.lock = lock;
+            found.holders.take();
             if let Ok(Some(_)) = found.holder(&stage, &artifact) {
                 found.file = Some(path);
                 return found;
             }
         }
-        Self { lock: Lock::default(), ..found }
+        Self { lock: Lock::default(), holders: RefCell::default(), ..found }
     }
 
     /// Returns whether a lock is known.
@@ -125,8 +137,23 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If a record cannot be read.
     pub fn holder(&self, stage: &str, artifact: &Digest) -> Result<Option<Holder>, TrailError> {
-        let holds = |h: &Holder| h.record.outputs.values().any(|a| a.digest == *artifact);
-        Ok(self.cells(stage)?.into_iter().find(holds))
+        let known = self.holders.borrow().get(stage).cloned();
+        let holders = match known {
+            Some(holders) => holders,
+            None => {
+                let mut holders = HashMap::new();
+                for Holder { digest, record } in self.cells(stage)? {
+                    for output in record.outputs.values() {
+                        holders.entry(output.digest).or_insert(digest);
+                    }
+                }
+                let holders = Rc::new(holders);
+                self.holders.borrow_mut().insert(stage.to_owned(), holders.clone());
+                holders
+            }
+        };
+        let Some(digest) = holders.get(artifact).copied() else { return Ok(None) };
+        Ok(Some(Holder { digest, record: self.reader.record(&digest)? }))
     }
 
     /// Returns the cell of these coordinates, if the lock has its record.

@@ -1,6 +1,6 @@
 //! Artifacts read once: each is fetched, its digest checked, and kept while it is needed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -8,7 +8,12 @@ use artifacts::{Digest, Store, Table};
 use pipeline::Json;
 use pipeline::record::Record;
 
+use crate::condition::{Condition, Index};
 use crate::error::TrailError;
+use crate::provenance::Holder;
+
+/// A table and columns of it.
+type TableColumns = (Digest, Vec<String>);
 
 /// A store with what was read of it.
 #[derive(Debug)]
@@ -17,11 +22,53 @@ pub(crate) struct Reader<'store> {
     tables: RefCell<HashMap<Digest, Rc<Table>>>,
     documents: RefCell<HashMap<Digest, Rc<Json>>>,
     records: RefCell<HashMap<Digest, Rc<Record>>>,
+    indexes: RefCell<HashMap<TableColumns, Rc<Index>>>,
+    visited: Cell<usize>,
 }
 
 impl<'store> Reader<'store> {
     pub(crate) fn new(store: &'store Store) -> Self {
-        Self { store, tables: RefCell::default(), documents: RefCell::default(), records: RefCell::default() }
+        Self {
+            store,
+            tables: RefCell::default(),
+            documents: RefCell::default(),
+            records: RefCell::default(),
+            indexes: RefCell::default(),
+            visited: Cell::new(0),
+        }
+    }
+
+    /// Returns the rows of a cell's table that meet a condition; the cell's coordinates count as
+    /// columns.
+    pub(crate) fn rows(
+        &self,
+        digest: &Digest,
+        condition: &Condition,
+        holder: Option<&Holder>,
+    ) -> Result<Vec<usize>, TrailError> {
+        let table = self.table(digest)?;
+        let Some(condition) = condition.of(&table, holder) else { return Ok(Vec::new()) };
+        let key = (*digest, condition.columns());
+        let known = self.indexes.borrow().get(&key).cloned();
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let index = Index::new(&table, &key.1);
+                let index = Rc::new(index.map_err(|e| TrailError::Artifact(*digest, e.to_string()))?);
+                self.visited.set(self.visited.get() + table.rows());
+                self.indexes.borrow_mut().insert(key, index.clone());
+                index
+            }
+        };
+        let rows = index.rows(&condition);
+        self.visited.set(self.visited.get() + rows.len());
+        Ok(rows)
+    }
+
+    /// Returns how many rows were looked at so far to find those of conditions.
+    #[cfg(test)]
+    pub(crate) fn visited(&self) -> usize {
+        self.visited.get()
     }
 
     /// Reads bytes and checks that they are those of the digest.

@@ -151,7 +151,10 @@ fn compile(
         profile: profile.map(str::to_owned),
         file: file.to_owned(),
         seed,
-        axes: axes.into_iter().map(|a| Axis { name: a.name, labels: a.labels, fields: a.fields }).collect(),
+        axes: axes
+            .into_iter()
+            .map(|a| Axis { name: a.name, labels: a.labels, declared: a.declared, fields: a.fields })
+            .collect(),
         stages,
         name,
     })

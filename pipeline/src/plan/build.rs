@@ -96,7 +96,7 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
             let coordinates = coordinates_text(&experiment.coordinates(number, &excluded.at));
             cells.push(PlannedCell { stage: stage.name.clone(), coordinates, decision, estimate_s: None });
         }
-        let product = stage.over.iter().map(|axis| experiment.axes[*axis].labels.len()).product();
+        let product = stage.over.iter().map(|axis| experiment.axes[*axis].declared).product();
         stages.push(StageCounts { stage: stage.name.clone(), class: stage.class, product, counts });
     }
     let mut total = Counts::default();

@@ -282,6 +282,7 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
             .map(|(name, labels)| Axis {
                 name: (*name).to_owned(),
                 labels: labels.clone(),
+                declared: labels.len(),
                 fields: vec![Json::Null; labels.len()],
             })
             .collect(),

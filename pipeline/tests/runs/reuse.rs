@@ -189,6 +189,19 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
 }
 
 #[test]
+fn labels_that_included_cells_add_are_none_that_the_axes_give() {
+    let bench = Bench::new();
+    let mut study = bench.study();
+    let gives = |study: &pipeline::Experiment| {
+        let plan = bench.plan(study, &PlanOptions::default());
+        plan.stages.iter().map(|s| s.product).sum::<usize>()
+    };
+    let before = gives(&study);
+    study.axes.last_mut().unwrap().declared -= 1;
+    assert!(gives(&study) < before);
+}
+
+#[test]
 fn a_first_plan_says_never_run_and_counts_every_cell() {
     let bench = Bench::new();
     let plan = bench.plan(&bench.study(), &PlanOptions::default());

@@ -1,7 +1,8 @@
 //! A derived table while it is made: typed columns, keys, and where each row came from.
 
-use artifacts::{Column, ColumnData, Scalar, Table};
-use pipeline::Failure;
+use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
+use pipeline::stage::MissingCell;
+use pipeline::{Coordinates, Failure};
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +43,15 @@ pub(crate) struct Spec {
     pub(crate) name: String,
     pub(crate) unit: Option<String>,
     pub(crate) description: String,
+    /// What is over what, in columns that compare two things as a ratio.
+    pub(crate) ratio: Option<Ratio>,
     pub(crate) kind: Type,
 }
 
 impl Spec {
     fn new(name: impl Into<String>, unit: &str, description: impl Into<String>, kind: Type) -> Self {
         let unit = (!unit.is_empty()).then(|| unit.to_owned());
-        Self { name: name.into(), unit, description: description.into(), kind }
+        Self { name: name.into(), unit, description: description.into(), ratio: None, kind }
     }
 
     pub(crate) fn float(name: impl Into<String>, unit: &str, description: impl Into<String>) -> Self {
@@ -65,6 +68,18 @@ impl Spec {
 
     pub(crate) fn boolean(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self::new(name, "", description, Type::Bool)
+    }
+
+    /// States what is over what.
+    pub(crate) fn over(mut self, numerator: impl Into<String>, denominator: impl Into<String>) -> Self {
+        self.ratio = Some(Ratio { numerator: numerator.into(), denominator: denominator.into() });
+        self
+    }
+
+    /// Returns a column of doubles that are values of this one, or means of them: same unit, same sides.
+    pub(crate) fn like(&self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        let unit = self.unit.as_deref().unwrap_or_default();
+        Self { ratio: self.ratio.clone(), ..Self::float(name, unit, description) }
     }
 
     pub(crate) fn is_number(&self) -> bool {
@@ -94,6 +109,7 @@ impl Spec {
             name: self.name.clone(),
             unit: self.unit.clone(),
             description: Some(self.description.clone()),
+            ratio: self.ratio.clone(),
             data,
         }
     }
@@ -131,6 +147,10 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
+    fn cell(&self) -> MissingCell {
+        MissingCell { coordinates: Coordinates(self.at.clone()), reason: self.why.clone() }
+    }
+
     pub(crate) fn get(&self, axis: &str) -> Option<&Scalar> {
         self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
@@ -251,10 +271,8 @@ impl Frame {
         for (i, spec) in self.specs.iter().enumerate() {
             columns.push(spec.column(self.rows.iter().map(|r| r.values[i].clone())));
         }
-        let missing = match missing_text(self.missing.iter(), &[]) {
-            Scalar::Text(text) => text,
-            _ => String::new(),
-        };
+        let missing: Vec<MissingCell> = self.missing.iter().map(Missing::cell).collect();
+        let missing = serde_json::to_string(&missing).expect("coordinates and texts are plain data");
         let notes = [
             ("operator", operator),
             ("parameters", parameters),

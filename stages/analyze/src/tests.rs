@@ -484,6 +484,11 @@ fn barred_and_failed_cells_never_enter_and_are_named() {
         Some("rep=2 (gate row-status: 3 of 4 rows ok); rep=3 (hung: no row for 60 s)")
     );
     assert_eq!(means.float("output_throughput_ci_low").unwrap()[at], None);
+    let note: Vec<pipeline::stage::MissingCell> =
+        serde_json::from_str(&means.metadata("missing").unwrap()).unwrap();
+    assert_eq!(note.len(), 2);
+    assert_eq!(note[0].coordinates.to_string(), "configuration=serial,concurrency=4,rep=2");
+    assert_eq!(note[0].reason, "gate row-status: 3 of 4 rows ok");
     assert_eq!(done.warnings.len(), 2);
     let comparison = table(&done, "comparison");
     assert_eq!(comparison.int("n").unwrap()[0], Some(7));
@@ -710,6 +715,34 @@ fn a_query_finds_what_the_operators_find() {
     assert!(lineage.text("source").unwrap().iter().all(|s| *s == Some("cells")));
     assert!(lineage.int("source_row_end").unwrap().iter().all(|e| *e == Some(18)));
     assert_eq!(table(&done, "raw.lineage").rows(), 36);
+}
+
+#[test]
+fn columns_of_ratios_say_what_is_over_what_and_means_of_them_still_do() {
+    let (_folder, store) = store();
+    let settings = json!({
+        "cells": {"operator": "cell-summary"},
+        "deltas": {"operator": "paired-deltas", "from": "cells", "average": ["rep"], "columns": ["output_throughput"],
+                   "pair": {"axis": "configuration", "a": "batched", "b": "serial"}},
+        "efficiency": {"operator": "parallel-efficiency", "from": "cells", "ladder": "concurrency"},
+        "means": {"operator": "aggregate", "from": "efficiency", "over": ["rep"], "columns": ["speedup"]},
+        "by_sql": {"operator": "sql", "keys": ["concurrency"], "query":
+            "select concurrency, max(output_throughput) / min(output_throughput) as spread from cells group by 1",
+            "units": {"spread": "1"}, "ratios": {"spread": {"numerator": "the most", "denominator": "the least"}}},
+        "again": {"operator": "sql", "keys": ["concurrency"], "query":
+            "select concurrency, spread, spread - 1 as excess from by_sql"},
+    });
+    let done = analyze(&store, &inputs(&store), &settings).unwrap();
+    let sides = |name: &str, column: &str| table(&done, name).ratio(column).map(|r| r.to_string());
+    assert_eq!(sides("deltas", "output_throughput_ratio").unwrap(), "batched ÷ serial");
+    assert_eq!(sides("deltas", "output_throughput_delta"), None);
+    for column in ["speedup_mean", "speedup_min", "speedup_ci_high"] {
+        assert_eq!(sides("means", column).unwrap(), "concurrency = N ÷ concurrency = 1", "{column}");
+    }
+    assert_eq!((sides("means", "speedup_std"), sides("means", "speedup_cv")), (None, None));
+    // A query says it of what it computes; a column that only repeats another keeps its own.
+    assert_eq!(sides("by_sql", "spread").unwrap(), "the most ÷ the least");
+    assert_eq!((sides("again", "spread"), sides("again", "excess")), (sides("by_sql", "spread"), None));
 }
 
 #[test]

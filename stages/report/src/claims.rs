@@ -105,7 +105,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         return Ok(());
     }
     let data = &world.data;
-    let look = |table: &str, only: &crate::data::Where| data.view(table, only);
+    let look = |table: &str, only: &crate::view::Where| data.view(table, only);
     let (mut verdicts, mut may_say, mut reasons, mut orders) = (vec![], vec![], vec![], vec![]);
     for Named { name, settings } in claims {
         let at = |miss: Miss| match miss {
@@ -161,7 +161,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
             Column::int("measured_after", orders.iter().map(|o| Some(o.before)))
                 .describe("those whose record carries the digest of this claim"),
         ],
-        &[("key", "claim")],
+        &[("keys", "claim")],
     );
     Ok(data.derive("claims", table.map_err(|e| e.to_string())?)?)
 }

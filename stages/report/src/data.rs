@@ -8,10 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use crate::ledger;
-use crate::trace::Source;
 use artifacts::{Digest, Scalar, Store, Table};
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
+
+use crate::ledger;
+use crate::trace::Source;
+use crate::view::{Opened, Part, View, Where, condition_text, same};
 
 /// Everything lookups may see.
 #[derive(Debug, Default)]
@@ -24,17 +26,7 @@ pub struct Data {
     /// The name of the report's stage: what the tables it derives itself are outputs of.
     own_stage: String,
     derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
-}
-
-/// An output of one cell.
-#[derive(Clone, Debug)]
-pub(crate) struct Part<T> {
-    /// The cell.
-    pub coordinates: Coordinates,
-    /// The artifact.
-    pub digest: Digest,
-    /// The artifact read.
-    pub content: Arc<T>,
+    opened: Mutex<BTreeMap<String, Arc<Opened>>>,
 }
 
 /// Why a lookup has no answer; `None` as message means the artifact is not in memory yet.
@@ -51,28 +43,6 @@ impl From<String> for Miss {
         Self::Wrong(message)
     }
 }
-
-/// Rows of a table, chosen by a condition.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    /// Whether the rows are those of a table or of the ledger.
-    pub source: Source,
-    /// The stage's name.
-    pub stage: String,
-    /// The output's name.
-    pub output: String,
-    /// The cells' tables.
-    pub parts: Vec<Part<Table>>,
-    /// The rows chosen: position in `parts`, row of that table.
-    pub rows: Vec<(usize, usize)>,
-    /// The condition, as text.
-    pub condition: String,
-    /// The columns that tell rows apart, in order.
-    pub keys: Vec<String>,
-}
-
-/// A condition: columns, and the values of which a row must have one.
-pub(crate) type Where = Vec<(String, Vec<Scalar>)>;
 
 impl Data {
     /// Makes the data of a cell's inputs and study; nothing is read yet.
@@ -94,6 +64,7 @@ impl Data {
     pub(crate) fn derive(&self, name: &str, table: Table) -> Result<(), String> {
         let digest = Digest::of(&table.to_parquet().map_err(|e| e.to_string())?);
         lock(&self.derived).insert(name.to_owned(), (digest, Arc::new(table)));
+        lock(&self.opened).remove(name);
         Ok(())
     }
 
@@ -174,6 +145,22 @@ impl Data {
     /// # Errors
     /// If there is no such stage, output or column, or the table is not read yet.
     pub(crate) fn view(&self, name: &str, condition: &Where) -> Result<View, Miss> {
+        self.open(name)?.choose(condition)
+    }
+
+    /// Returns how many rows of tables lookups have visited so far, indexes included.
+    pub fn rows_visited(&self) -> u64 {
+        lock(&self.opened).values().map(|table| table.visited()).sum()
+    }
+
+    /// Opens a table of a stage, of the ledger, or one the report derives; later calls find it open.
+    ///
+    /// # Errors
+    /// As [`Data::view`].
+    pub(crate) fn open(&self, name: &str) -> Result<Arc<Opened>, Miss> {
+        if let Some(known) = lock(&self.opened).get(name) {
+            return Ok(known.clone());
+        }
         let mut own = lock(&self.derived).get(name).cloned();
         if own.is_none()
             && let Some(table) = crate::derived::table(name, self)?
@@ -181,20 +168,42 @@ impl Data {
             self.derive(name, table)?;
             own = lock(&self.derived).get(name).cloned();
         }
-        let (source, stage, output, parts) = match (ledger::table(name, self.study.as_ref())?, own) {
-            (Some(part), _) => (Source::Ledger, "", name, vec![part]),
+        let axes =
+            self.study.as_ref().and_then(|s| s.spec.get("axes")).and_then(axis_names).unwrap_or_default();
+        let opened = match (ledger::table(name, self.study.as_ref())?, own) {
+            (Some(part), _) => Opened::new(Source::Ledger, ("", name), vec![part], &axes),
             (None, Some((digest, content))) => {
                 let part = Part { coordinates: Coordinates::default(), digest, content };
-                (Source::Table, self.own_stage.as_str(), name, vec![part])
+                Opened::new(Source::Table, (&self.own_stage, name), vec![part], &axes)
             }
             (None, None) => {
                 let (stage, output) = split(name)?;
                 let parts = self.parts(stage, output, Media::Parquet, &lock(&self.tables))?;
-                (Source::Table, stage, output, parts)
+                Opened::new(Source::Table, (stage, output), parts, &axes)
             }
         };
-        let keys = self.keys(&parts, condition);
-        View::choose(source, (stage, output), parts, keys, condition)
+        let opened = Arc::new(opened);
+        lock(&self.opened).insert(name.to_owned(), opened.clone());
+        Ok(opened)
+    }
+
+    /// Reads the tables of these names that pure stages made, as far as there are such and they can
+    /// be read: who needs one that cannot will be told.
+    pub(crate) fn read_ahead<'a>(&self, names: impl IntoIterator<Item = &'a str>, store: &Store) {
+        for (stage, output) in names.into_iter().filter_map(|name| name.split_once('.')) {
+            let stages = self.stages.iter().filter(|s| s.stage == stage && s.kind != "load");
+            let cells = stages.flat_map(|s| &s.cells).filter(|c| c.status == CellStatus::Ok);
+            let tables = cells.filter_map(|c| c.outputs.get(output)).filter(|a| a.media == Media::Parquet);
+            for artifact in tables {
+                let known = lock(&self.tables).contains_key(&artifact.digest);
+                if !known
+                    && let Ok(bytes) = store.get(&artifact.digest)
+                    && let Ok(table) = Table::from_parquet(bytes)
+                {
+                    lock(&self.tables).insert(artifact.digest, Arc::new(table));
+                }
+            }
+        }
     }
 
     /// Returns a value in a JSON output: the cell that meets the condition, the path by keys
@@ -274,152 +283,9 @@ impl Data {
         }
         Ok(parts)
     }
-
-    /// The columns that tell rows apart: what the table's `key` note says, else the axes of
-    /// the experiment that are columns or coordinates, then those of the condition.
-    fn keys(&self, parts: &[Part<Table>], condition: &Where) -> Vec<String> {
-        let Some(first) = parts.first() else { return Vec::new() };
-        if let Some(key) = first.content.metadata("key") {
-            return key.split(',').map(|k| k.trim().to_owned()).collect();
-        }
-        let axes = self.study.as_ref().and_then(|s| s.spec.get("axes")).and_then(axis_names);
-        let mut keys: Vec<String> = axes.unwrap_or_default();
-        keys.extend(first.coordinates.0.iter().map(|(axis, _)| axis.clone()));
-        keys.extend(condition.iter().map(|(column, _)| column.clone()));
-        let mut seen = BTreeSet::new();
-        keys.retain(|k| {
-            (first.content.has(k) || first.coordinates.get(k).is_some()) && seen.insert(k.clone())
-        });
-        keys
-    }
 }
 
-impl View {
-    /// Chooses the rows of a table that meet a condition.
-    ///
-    /// # Errors
-    /// If the condition names a column that is not there.
-    pub(crate) fn choose(
-        source: Source,
-        (stage, output): (&str, &str),
-        parts: Vec<Part<Table>>,
-        keys: Vec<String>,
-        condition: &Where,
-    ) -> Result<Self, Miss> {
-        let mut view = Self {
-            source,
-            stage: stage.to_owned(),
-            output: output.to_owned(),
-            parts,
-            rows: Vec::new(),
-            condition: condition_text(condition),
-            keys,
-        };
-        for (column, _) in condition {
-            view.require(column)?;
-        }
-        for (p, part) in view.parts.iter().enumerate() {
-            for row in 0..part.content.rows() {
-                let mut holds = true;
-                for (column, values) in condition {
-                    let actual = view.at(p, row, column)?;
-                    holds = values.iter().any(|v| same(v, &actual));
-                    if !holds {
-                        break;
-                    }
-                }
-                if holds {
-                    view.rows.push((p, row));
-                }
-            }
-        }
-        Ok(view)
-    }
-
-    /// Returns a value of the chosen row `index`.
-    ///
-    /// # Errors
-    /// If there is no such column.
-    pub(crate) fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
-        let (part, row) = self.rows[index];
-        self.at(part, row, column)
-    }
-
-    fn at(&self, part: usize, row: usize, column: &str) -> Result<Scalar, Miss> {
-        let part = &self.parts[part];
-        if part.content.has(column) {
-            return Ok(part.content.value(column, row).map_err(|e| e.to_string())?);
-        }
-        self.require(column)?;
-        Ok(part.coordinates.get(column).cloned().unwrap_or(Scalar::Null))
-    }
-
-    /// Checks that there is a column (or coordinate) of this name.
-    ///
-    /// # Errors
-    /// If there is none; says which there are.
-    pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
-        let known = self.columns();
-        if known.iter().any(|c| c == column) {
-            return Ok(());
-        }
-        let (stage, output) = (&self.stage, &self.output);
-        Err(format!("`{stage}.{output}` has no column `{column}`; it has: {}", known.join(", ")).into())
-    }
-
-    /// Returns the columns, coordinates first.
-    pub(crate) fn columns(&self) -> Vec<String> {
-        let Some(first) = self.parts.first() else { return Vec::new() };
-        let mut columns: Vec<_> = first.coordinates.0.iter().map(|(axis, _)| axis.clone()).collect();
-        columns.retain(|c| !first.content.has(c));
-        columns.extend(first.content.names());
-        columns
-    }
-
-    /// Returns the unit of a column.
-    pub(crate) fn unit(&self, column: &str) -> Option<String> {
-        self.parts.first().and_then(|p| p.content.unit(column))
-    }
-
-    /// Returns the key columns of a chosen row and their values, `a=x,b=y`.
-    pub(crate) fn row_key(&self, index: usize) -> String {
-        let pairs = self.keys.iter().map(|k| match self.get(index, k) {
-            Ok(value) => format!("{k}={value}"),
-            Err(_) => k.clone(),
-        });
-        pairs.collect::<Vec<_>>().join(",")
-    }
-
-    /// Returns the key of a chosen row, or its position if it has none.
-    pub(crate) fn row_name(&self, index: usize) -> String {
-        let key = self.row_key(index);
-        if key.is_empty() { format!("row {}", self.rows[index].1) } else { key }
-    }
-
-    /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.
-    ///
-    /// # Errors
-    /// If there is no such column.
-    pub(crate) fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
-        for column in by.iter().rev() {
-            let (descending, column) =
-                column.strip_prefix('-').map_or((false, column.as_str()), |rest| (true, rest));
-            self.require(column)?;
-            let mut keyed = Vec::with_capacity(self.rows.len());
-            for index in 0..self.rows.len() {
-                keyed.push((self.get(index, column)?, self.rows[index]));
-            }
-            keyed.sort_by(|(a, _), (b, _)| {
-                let (order, null) = order(a, b);
-                if descending && !null { order.reverse() } else { order }
-            });
-            self.rows = keyed.into_iter().map(|(_, row)| row).collect();
-        }
-        Ok(())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no holder of this lock panics")
 }
 
@@ -474,36 +340,4 @@ fn axis_names(axes: &Json) -> Option<Vec<String>> {
         }
         _ => None,
     }
-}
-
-/// Whether two scalars are the same value; integers and doubles compare as numbers.
-pub(crate) fn same(a: &Scalar, b: &Scalar) -> bool {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
-        _ => a == b,
-    }
-}
-
-fn order(a: &Scalar, b: &Scalar) -> (std::cmp::Ordering, bool) {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    match (a, b) {
-        (Scalar::Null, Scalar::Null) => (Equal, true),
-        (Scalar::Null, _) => (Greater, true),
-        (_, Scalar::Null) => (Less, true),
-        (Scalar::Text(a), Scalar::Text(b)) => (a.cmp(b), false),
-        (Scalar::Bool(a), Scalar::Bool(b)) => (a.cmp(b), false),
-        _ => match (a.as_f64(), b.as_f64()) {
-            (Some(a), Some(b)) => (a.total_cmp(&b), false),
-            _ => (a.to_string().cmp(&b.to_string()), false),
-        },
-    }
-}
-
-/// Writes a condition as text: `a=x|y,b=z`.
-pub(crate) fn condition_text(condition: &Where) -> String {
-    let pairs = condition.iter().map(|(column, values)| {
-        let values: Vec<_> = values.iter().map(ToString::to_string).collect();
-        format!("{column}={}", values.join("|"))
-    });
-    pairs.collect::<Vec<_>>().join(",")
 }

@@ -1,14 +1,15 @@
-//! Tables that a report derives from the study itself: what differs in the environment, what
-//! deviates from the plan, and what the study cannot say.
+//! Tables that a report derives from the study itself: its environments, what deviates from the
+//! plan, and what the study cannot say.
 //!
 //! They are outputs of the report, so that what is shown of them can be traced like the rest.
 
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Scalar, Table};
-use pipeline::stage::{CellStatus, Input, InputCell, Json};
+use pipeline::stage::{CellStatus, Input, Json};
 
 use crate::data::{Data, Miss};
+use crate::environment::{self, ok};
 
 /// Derives a table asked for by name; `None` if it is none of these.
 ///
@@ -16,104 +17,11 @@ use crate::data::{Data, Miss};
 /// If an artifact it needs is not read yet, or is not what its record says.
 pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     Ok(Some(match name {
-        "environment" => differences_table(data)?,
+        "environment" => environment::table(data)?,
         "deviations" => deviations(data)?,
         "limits" => limits(data)?,
-        _ => return Ok(None),
+        _ => return environment::facets(name, data),
     }))
-}
-
-/// A value of a descriptor that is not the same in all cells.
-struct Difference {
-    stage: String,
-    key: String,
-    values: String,
-    planned: bool,
-}
-
-fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
-    let mut found = Vec::new();
-    let mut unread = false;
-    for input in data.stages().iter().filter(|s| matches!(s.kind.as_str(), "provision" | "serve")) {
-        for output in ["host", "environment", "server"] {
-            let mut sides: Vec<(String, BTreeMap<String, String>)> = Vec::new();
-            for cell in ok(input) {
-                let Some(artifact) = cell.outputs.get(output) else { continue };
-                match data.by_digest(&artifact.digest) {
-                    Ok(document) => {
-                        let mut flat = BTreeMap::new();
-                        // What was merely observed is no identity of the environment.
-                        match document.get("facets").filter(|_| output == "host") {
-                            Some(facets) => flatten("", facets, &mut flat),
-                            None => flatten("", &document, &mut flat),
-                        }
-                        sides.push((cell.coordinates.to_string(), flat));
-                    }
-                    Err(Miss::Unread) => unread = true,
-                    Err(miss) => return Err(miss),
-                }
-            }
-            let keys: std::collections::BTreeSet<&String> =
-                sides.iter().flat_map(|(_, f)| f.keys()).collect();
-            for key in keys {
-                let value =
-                    |flat: &BTreeMap<String, String>| flat.get(key).map_or("(absent)", |v| v).to_owned();
-                let first = value(&sides[0].1);
-                if sides.iter().all(|(_, flat)| value(flat) == first) {
-                    continue;
-                }
-                let values: Vec<String> =
-                    sides.iter().map(|(cell, flat)| format!("{cell}: {}", value(flat))).collect();
-                found.push(Difference {
-                    stage: input.stage.clone(),
-                    key: key.clone(),
-                    values: values.join("; "),
-                    planned: is_planned(data, &input.stage, key),
-                });
-            }
-        }
-    }
-    if unread { Err(Miss::Unread) } else { Ok(found) }
-}
-
-/// Whether the experiment itself sets the value from an axis.
-fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
-    let Ok(study) = data.study() else { return false };
-    let settings = study.spec.get("stages").and_then(|s| s.get(stage)).and_then(|s| s.get("settings"));
-    let last = key.rsplit('.').next().unwrap_or(key);
-    let mut flat = BTreeMap::new();
-    if let Some(settings) = settings {
-        flatten("", settings, &mut flat);
-    }
-    flat.iter().any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
-}
-
-fn flatten(path: &str, json: &Json, into: &mut BTreeMap<String, String>) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match json {
-        Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
-        Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
-        other => drop(into.insert(path.to_owned(), other.to_string())),
-    }
-}
-
-fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
-    input.cells.iter().filter(|c| c.status == CellStatus::Ok)
-}
-
-fn differences_table(data: &Data) -> Result<Table, Miss> {
-    let found = differences(data)?;
-    let table = Table::with_metadata(
-        vec![
-            Column::text("stage", found.iter().map(|d| Some(d.stage.as_str()))),
-            Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
-            Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
-            Column::text("kind", found.iter().map(|d| Some(if d.planned { "planned" } else { "confound" })))
-                .describe("planned if the experiment sets the value from an axis, else a confound"),
-        ],
-        &[("key", "stage,key")],
-    );
-    Ok(table.map_err(|e| e.to_string())?)
 }
 
 /// What was not done as the experiment says without profile, overrides and exclusions.
@@ -226,7 +134,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
             "the load generator was not calibrated in this study: its own error is not subtracted and not stated".to_owned(),
         );
     }
-    let confounds = differences(data)?.into_iter().filter(|d| !d.planned).count();
+    let confounds = environment::confounds(data)?;
     if confounds > 0 {
         say(
             "confounds",

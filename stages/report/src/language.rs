@@ -6,7 +6,7 @@
 //! (`row.show("efficiency", "0.00")`, `value(…)`) is a traced text: it can be printed and
 //! nothing else; arithmetic on it is an error.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -15,13 +15,14 @@ use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
 use pipeline::stage::Json;
 
-use crate::data::{Data, Miss, View, Where, scalar};
+use crate::data::{Data, Miss, scalar};
 use crate::format::{clean, format_value};
+use crate::ratios::check_factor;
 use crate::settings::{OneOrMany, Parameters, not_available};
 use crate::statement::Recorded;
-use crate::tables;
 use crate::template::instrument;
 use crate::trace::{Entry, Ledger, Source};
+use crate::view::{View, Where};
 
 /// What the functions of one rendering share.
 #[derive(Debug)]
@@ -30,10 +31,12 @@ pub(crate) struct World {
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) trace: Ledger,
     pub(crate) figures: Mutex<BTreeSet<usize>>,
-    /// The names of tables and figures in the order in which the report shows them.
-    pub(crate) shown: Vec<String>,
+    /// `Table 3` or `Figure 3`, by the name of the table or figure.
+    pub(crate) labels: BTreeMap<String, (&'static str, i64)>,
     /// The names of the captions, titles and headings rendered so far: templates of their own.
     pub(crate) texts: Mutex<Vec<String>>,
+    /// The reasons of missing cells that footnotes told in full so far.
+    pub(crate) reasons: Mutex<BTreeSet<String>>,
     /// The statements and claims judged so far.
     pub(crate) statements: Mutex<Vec<Recorded>>,
 }
@@ -75,7 +78,7 @@ impl Object for Row {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.view.columns().into_iter().map(Value::from).collect())
+        Enumerator::Values(self.view.table.columns.clone().into_iter().map(Value::from).collect())
     }
 
     fn call_method(
@@ -128,24 +131,25 @@ impl World {
         null: &str,
     ) -> Result<String, Miss> {
         let value = view.get(index, column)?;
-        let unit = view.unit(column);
+        let (unit, ratio) = (view.table.unit(column), view.table.ratio(column));
         let text = format_value(&value, unit.as_deref(), format, null)
             .map_err(|e| format!("column `{column}`: {e}"))?;
+        check_factor(ratio.as_ref(), column, format)?;
         let (part, row) = view.rows[index];
-        let (artifact, row) = match view.source {
+        let (artifact, row) = match view.table.source {
             Source::Ledger => (None, row),
-            _ => (Some(view.parts[part].digest), row),
+            _ => (Some(view.table.parts[part].digest), row),
         };
         Ok(self.trace.mark(Entry {
-            source: view.source,
-            stage: view.stage.clone(),
-            output: view.output.clone(),
+            stage: view.table.stage.clone(),
+            output: view.table.output.clone(),
             artifact,
             row: u64::try_from(row).ok(),
             row_key: view.row_key(index),
             unit,
+            ratio,
             format: format.to_owned(),
-            ..Entry::new(view.source, column, value, text)
+            ..Entry::new(view.table.source, column, value, text)
         }))
     }
 
@@ -186,7 +190,7 @@ impl World {
         }))
     }
 
-    fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
+    pub(crate) fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
         let study = self.data.study()?;
         let value = crate::data::at_path(&study.spec, path)
             .ok_or_else(|| format!("the experiment has no `{path}`"))?;
@@ -198,48 +202,18 @@ impl World {
     fn count(&self, view: &View, format: &str) -> Result<String, Miss> {
         let count = Scalar::Int(i64::try_from(view.rows.len()).map_err(|e| e.to_string())?);
         let text = format_value(&count, None, format, "")?;
-        let artifact = match (view.source, view.parts.as_slice()) {
+        let artifact = match (view.table.source, view.table.parts.as_slice()) {
             (Source::Table, [only]) => Some(only.digest),
             _ => None,
         };
         Ok(self.trace.mark(Entry {
-            stage: view.stage.clone(),
-            output: view.output.clone(),
+            stage: view.table.stage.clone(),
+            output: view.table.output.clone(),
             artifact,
             row_key: view.condition.clone(),
             format: format.to_owned(),
             ..Entry::new(Source::Count, "count", count, text)
         }))
-    }
-
-    /// Returns `Table 3` or `Figure 3` for a declared name, marked as the report's own number.
-    pub(crate) fn label(&self, name: &str) -> Result<String, Miss> {
-        let number = |word: &str, position: usize| {
-            let number = i64::try_from(position + 1).unwrap_or(i64::MAX);
-            let entry = Entry::new(Source::Structure, name, Scalar::Int(number), number.to_string());
-            format!("{word} {}", self.trace.mark(entry))
-        };
-        let Parameters { tables, figures, .. } = &*self.parameters;
-        let table_names: BTreeSet<&str> = tables.iter().map(|t| t.name.as_str()).collect();
-        let figure_names: BTreeSet<&str> = figures.iter().map(|f| f.name.as_str()).collect();
-        let is_table = |name: &str| table_names.contains(name);
-        let is_figure = |name: &str| figure_names.contains(name);
-        let at = |is: &dyn Fn(&str) -> bool| {
-            self.shown.iter().filter(|n| is(n)).position(|n| n == name).ok_or_else(|| {
-                Miss::from(format!(
-                    "`{name}` is referred to and never shown: show it with `table` or `figure`"
-                ))
-            })
-        };
-        if is_table(name) {
-            return Ok(number("Table", at(&is_table)?));
-        }
-        if is_figure(name) {
-            return Ok(number("Figure", at(&is_figure)?));
-        }
-        let names: Vec<_> =
-            tables.iter().map(|t| t.name.as_str()).chain(figures.iter().map(|f| f.name.as_str())).collect();
-        Err(format!("no table or figure `{name}` is declared; there are: {}", names.join(", ")).into())
     }
 }
 
@@ -291,7 +265,7 @@ pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
 }
 
 /// Reads the condition of a declared table or figure.
-pub(crate) fn declared(only: &std::collections::BTreeMap<String, OneOrMany>) -> Where {
+pub(crate) fn declared(only: &BTreeMap<String, OneOrMany>) -> Where {
     let values = |v: &OneOrMany| match v {
         OneOrMany::Many(items) => items.iter().filter_map(scalar).collect(),
         OneOrMany::One(item) => scalar(item).into_iter().collect(),
@@ -349,7 +323,7 @@ pub(crate) fn render_text(
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     install_lookups(environment, world);
     install_rows(environment, world);
-    install_parts(environment, world);
+    crate::parts::install(environment, world);
     crate::statement::install(environment, world);
     crate::claims::install(environment, world);
     environment.set_formatter(|out, _state, value| {
@@ -481,56 +455,6 @@ fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
     environment.add_function("stage", move |kind: &str| {
         let found = w.data.stages().iter().find(|s| s.kind == kind);
         found.map_or(Value::from(()), |s| Value::from(s.stage.clone()))
-    });
-}
-
-fn install_parts(environment: &mut Environment<'static>, world: &Arc<World>) {
-    let w = world.clone();
-    environment.add_function("declared", move |section: &str| match section {
-        "tables" => Ok(w.parameters.tables.iter().map(|t| t.name.clone()).collect::<Vec<_>>()),
-        "figures" => Ok(w.parameters.figures.iter().map(|f| f.name.clone()).collect()),
-        other => Err(wrong(&format!("`declared` lists `tables` or `figures`, not `{other}`"))),
-    });
-    let w = world.clone();
-    environment.add_function("stages", move |kind: &str| {
-        let stages = w.data.stages().iter().filter(|s| s.kind == kind);
-        stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
-    });
-    let w = world.clone();
-    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
-    let w = world.clone();
-    environment.add_function("whole_table", move |state: &State, name: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
-    });
-    let w = world.clone();
-    environment.add_function("ref", move |name: &str| shown(w.label(name)));
-    let w = world.clone();
-    environment.add_function("table", move |state: &State, name: &str| {
-        let text = tables::render(&w, state.env(), name)?;
-        Ok::<_, Error>(Value::from_object(Shown(text)))
-    });
-    let w = world.clone();
-    environment.add_function("title", move |state: &State| {
-        let text = match &w.parameters.title {
-            Some(title) => render_text(&w, state.env(), "title", title)?,
-            None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(missed)?,
-        };
-        Ok::<_, Error>(Value::from_object(Shown(text)))
-    });
-    let w = world.clone();
-    environment.add_function("figure", move |state: &State, name: &str| {
-        let figures = &w.parameters.figures;
-        let label = w.label(name).map_err(missed)?;
-        let at = figures.iter().position(|f| f.name == name);
-        let at =
-            at.ok_or_else(|| wrong(&format!("`{name}` is a table; show it with `table(\"{name}\")`")))?;
-        w.figures.lock().expect("no holder of this lock panics").insert(at);
-        let settings = &figures[at].settings;
-        let title = render_text(&w, state.env(), &format!("title of figure {name}"), &settings.title)?;
-        let caption = render_text(&w, state.env(), &format!("caption of figure {name}"), &settings.caption)?;
-        // The table's digest binds the picture to the rows beside it.
-        let text = format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}");
-        Ok::<_, Error>(Value::from_object(Shown(text)))
     });
 }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use artifacts::{Column, Digest, Table};
 use pipeline::stage::{CellStatus, Coordinates, LedgerLine, Study};
 
-use crate::data::{Miss, Part};
+use crate::data::Miss;
+use crate::view::Part;
 
 /// Returns the table of this name, if it is one of the ledger's.
 pub(crate) fn table(name: &str, study: Option<&Study>) -> Result<Option<Part<Table>>, Miss> {
@@ -35,7 +36,7 @@ fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
             Column::text("reason", ledger.iter().map(|l| l.reason.clone())),
             Column::int("evidence", ledger.iter().map(|l| i64::try_from(l.evidence.len()).ok())),
         ],
-        &[("key", "stage,cell")],
+        &[("keys", "stage,cell")],
     )
 }
 
@@ -64,7 +65,7 @@ fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     columns.extend(statuses.iter().map(|s| Column::int(s.word(), count(&|l| l.status == *s))));
     columns
         .push(Column::int("not_ok", count(&|l| !matches!(l.status, CellStatus::Ok | CellStatus::Excluded))));
-    Table::with_metadata(columns, &[("key", "stage")])
+    Table::with_metadata(columns, &[("keys", "stage")])
 }
 
 fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
@@ -80,7 +81,7 @@ fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
             Column::text("levels", levels.iter().map(|l| Some(l.join(", ")))),
             Column::int("count", levels.iter().map(|l| i64::try_from(l.len()).ok())),
         ],
-        &[("key", "axis")],
+        &[("keys", "axis")],
     )
 }
 

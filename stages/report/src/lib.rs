@@ -9,12 +9,16 @@ mod claims;
 mod comparisons;
 mod data;
 mod derived;
+mod environment;
 mod figure;
+mod footnotes;
 mod format;
 mod html;
 mod language;
 mod ledger;
 mod numbering;
+mod parts;
+mod ratios;
 mod render;
 mod settings;
 mod stage;
@@ -22,6 +26,7 @@ mod statement;
 mod tables;
 mod template;
 mod trace;
+mod view;
 
 use pipeline::stage::Shipped;
 
@@ -33,18 +38,22 @@ pub use format::format_value;
 pub use render::{Report as Rendered, render};
 pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
-pub use statement::{Rejudged, Rule, TablePart, judge_again};
+pub use statement::{Judge, Rejudged, Rule, TablePart};
 pub use template::Template;
 pub use trace::{Entry, Source, Span};
 
 /// The templates shipped with the binary, under their full names.
-const TEMPLATES: [(&str, &str); 12] = [
+const TEMPLATES: [(&str, &str); 16] = [
     ("quickstart.md", include_str!("../../../templates/quickstart.md")),
     ("report.md", include_str!("../../../templates/report.md")),
     ("partials/claims.md", include_str!("../../../templates/partials/claims.md")),
     ("partials/deviations.md", include_str!("../../../templates/partials/deviations.md")),
     ("partials/differences.md", include_str!("../../../templates/partials/differences.md")),
-    ("partials/gates.md", include_str!("../../../templates/partials/gates.md")),
+    ("macros.md", include_str!("../../../templates/macros.md")),
+    ("partials/question.md", include_str!("../../../templates/partials/question.md")),
+    ("partials/results.md", include_str!("../../../templates/partials/results.md")),
+    ("partials/summary.md", include_str!("../../../templates/partials/summary.md")),
+    ("partials/tables.md", include_str!("../../../templates/partials/tables.md")),
     ("partials/method.md", include_str!("../../../templates/partials/method.md")),
     ("partials/checks.md", include_str!("../../../templates/partials/checks.md")),
     ("partials/environment.md", include_str!("../../../templates/partials/environment.md")),

@@ -7,7 +7,7 @@ use crate::template::Template;
 
 /// What a template says that matters here.
 enum Mention<'t> {
-    /// `table("name")` or `figure("name")`.
+    /// `table("name")` or `figure("name")`, or the shipped macro `result("name")` that calls one of them.
     Shows(&'t str),
     /// `{% include "name" %}`.
     Includes(&'t str),
@@ -18,11 +18,26 @@ enum Mention<'t> {
 /// Returns the names shown by the first template and what it includes, in order, each once.
 /// `declared` are the names that `declared("tables")` and `declared("figures")` stand for.
 pub(crate) fn shown(templates: &[Template], declared: &Declared) -> Vec<String> {
-    let mut names = Vec::new();
+    let mut names = Names::default();
     if let Some(first) = templates.first() {
         walk(first, templates, declared, &mut BTreeSet::new(), &mut names);
     }
-    names
+    names.in_order
+}
+
+/// Names in order, each once.
+#[derive(Default)]
+struct Names {
+    in_order: Vec<String>,
+    known: BTreeSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: &str) {
+        if self.known.insert(name.to_owned()) {
+            self.in_order.push(name.to_owned());
+        }
+    }
 }
 
 /// The names of the tables and figures that a report declares, in order.
@@ -37,7 +52,7 @@ fn walk<'t>(
     all: &'t [Template],
     declared: &Declared,
     open: &mut BTreeSet<&'t str>,
-    names: &mut Vec<String>,
+    names: &mut Names,
 ) {
     if !open.insert(&template.name) {
         return;
@@ -46,11 +61,9 @@ fn walk<'t>(
         match mention {
             Mention::Declared(section) => {
                 let section = if section == "tables" { &declared.tables } else { &declared.figures };
-                let new: Vec<String> = section.iter().filter(|n| !names.contains(n)).cloned().collect();
-                names.extend(new);
+                section.iter().for_each(|name| names.add(name));
             }
-            Mention::Shows(name) if names.iter().any(|n| n == name) => {}
-            Mention::Shows(name) => names.push(name.to_owned()),
+            Mention::Shows(name) => names.add(name),
             Mention::Includes(name) => {
                 if let Some(included) = all.iter().find(|t| t.name == name) {
                     walk(included, all, declared, open, names);
@@ -63,7 +76,7 @@ fn walk<'t>(
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
-    for opening in ["table(\"", "figure(\"", "include \"", "declared(\""] {
+    for opening in ["table(\"", "figure(\"", "result(\"", "include \"", "declared(\""] {
         for (at, _) in text.match_indices(opening) {
             let rest = &text[at + opening.len()..];
             let Some((name, _)) = rest.split_once('"') else { continue };

@@ -42,6 +42,11 @@ pub struct Report {
 /// or every number the check refuses.
 pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Result<Report, String> {
     let parameters = Arc::new(parameters.clone());
+    // What is named in so many words is read at once: each later fetch renders anew.
+    let tables = parameters.tables.iter().map(|t| t.settings.from.as_str());
+    let figures = parameters.figures.iter().map(|f| f.settings.table.as_str());
+    let in_templates = parameters.templates.iter().flat_map(|t| t.text.split(['"', '\'']));
+    data.read_ahead(tables.chain(figures).chain(in_templates), store);
     loop {
         match attempt(&parameters, data) {
             Ok(report) => return Ok(report),
@@ -55,19 +60,19 @@ pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Resul
 }
 
 fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, String> {
+    let declared = Declared {
+        tables: parameters.tables.iter().map(|t| t.name.clone()).collect(),
+        figures: parameters.figures.iter().map(|f| f.name.clone()).collect(),
+    };
+    let shown = crate::numbering::shown(&parameters.templates, &declared);
     let world = Arc::new(World {
         data: data.clone(),
         parameters: parameters.clone(),
         trace: Ledger::default(),
         figures: Mutex::new(BTreeSet::new()),
-        shown: crate::numbering::shown(
-            &parameters.templates,
-            &Declared {
-                tables: parameters.tables.iter().map(|t| t.name.clone()).collect(),
-                figures: parameters.figures.iter().map(|f| f.name.clone()).collect(),
-            },
-        ),
+        labels: crate::parts::labels(parameters, &shown),
         texts: Mutex::default(),
+        reasons: Mutex::default(),
         statements: Mutex::default(),
     });
     crate::claims::derive(&world).map_err(told)?;
@@ -88,7 +93,13 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     names.extend(world.texts.lock().expect("no holder of this lock panics").iter().cloned());
     let mut refused = Vec::new();
     let phrases = crate::claims::forbidden(&extracted, &world);
-    let found = [(&outcome.findings, "number"), (&words.findings, "word"), (&phrases, "phrase")];
+    let factors = crate::ratios::check(&extracted);
+    let found = [
+        (&outcome.findings, "number"),
+        (&words.findings, "word"),
+        (&phrases, "phrase"),
+        (&factors, "factor"),
+    ];
     for (findings, what) in found {
         if !findings.is_empty() {
             refused.push(refusal(findings, what, &extracted, &names));

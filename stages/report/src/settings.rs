@@ -104,6 +104,9 @@ pub struct TableSettings {
     /// What to say instead if no row is there.
     #[serde(default)]
     pub empty: Option<String>,
+    /// Why cells missing from its rows are not listed under it; the report says that they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_footnotes: Option<String>,
 }
 
 /// A column of a table of the report.
@@ -215,12 +218,15 @@ pub struct FigureSettings {
     /// The column written beside each bubble.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The word for null (matrix); `never` if absent.
+    /// The word for null: `never` if absent in a matrix, `n/a` in a heat map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null: Option<String>,
     /// The format of values written into the figure.
     #[serde(default)]
     pub format: String,
+    /// Why cells missing from its marks are not listed under it; the report says that they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_footnotes: Option<String>,
 }
 
 /// Reads settings into canonical parameters; every mistake found.

@@ -18,7 +18,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        3
+        4
     }
 
     fn class(&self) -> Class {

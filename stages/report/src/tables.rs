@@ -1,13 +1,15 @@
 //! Declared tables as Markdown: equal columns by construction, every number traced.
 
-use artifacts::Scalar;
+use artifacts::{Ratio, Scalar};
 use minijinja::{Environment, Error};
 
-use crate::data::View;
+use crate::footnotes;
 use crate::language::{World, declared, error_of, render_text};
+use crate::ratios::names_both;
 use crate::settings::{ColumnSettings, TableSettings};
 use crate::statement::checked;
 use crate::trace::{Entry, Source, unmarked};
+use crate::view::View;
 
 /// Returns the Markdown of a declared table with its caption, marks in it.
 pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
@@ -16,15 +18,21 @@ pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -
     let settings = &found
         .ok_or_else(|| error_of(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into()))?
         .settings;
-    let mut view = world.data.view(&settings.from, &declared(&settings.only)).map_err(error_of)?;
+    let only = declared(&settings.only);
+    let mut view = world.data.view(&settings.from, &only).map_err(error_of)?;
     view.sort(&settings.order).map_err(error_of)?;
     let caption = render_text(world, environment, &format!("caption of table {name}"), &settings.caption)?;
-    let heading = format!("**{label}.** {caption}");
-    if view.rows.is_empty() {
-        let nothing = settings.empty.as_deref().unwrap_or("No row.");
-        return Ok(format!("{heading}\n\n{nothing}"));
+    let lacks = footnotes::of(world, &settings.from, &view, &only).map_err(error_of)?;
+    let mut notes = lacks.of_table();
+    let body = match (view.rows.is_empty(), &settings.no_footnotes) {
+        (true, _) => settings.empty.clone().unwrap_or_else(|| "No row.".to_owned()),
+        (false, None) => grid(world, environment, settings, &view, &lacks.markers)?,
+        (false, Some(_)) => grid(world, environment, settings, &view, &[])?,
+    };
+    if let Some(reason) = &settings.no_footnotes {
+        notes = footnotes::left_out(world, environment, name, reason, &notes)?;
     }
-    Ok(format!("{heading}\n\n{}", grid(world, environment, settings, &view)?))
+    Ok([vec![format!("**{label}.** {caption}"), body], notes].concat().join("\n\n"))
 }
 
 /// The most columns and rows of a table that nobody chose.
@@ -38,43 +46,63 @@ pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) ->
         return Ok("No row.".to_owned());
     }
     let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
-    let columns: Vec<String> = view.columns().into_iter().filter(|c| !is_empty(c)).collect();
-    let settings = TableSettings {
+    let columns: Vec<String> = view.table.columns.iter().filter(|c| !is_empty(c)).cloned().collect();
+    view.rows.truncate(WHOLE.1);
+    let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
+    let settings = plain(name, columns.iter().take(WHOLE.0), &crate::settings::not_available());
+    let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
+    if columns.len() > WHOLE.0 || rows > WHOLE.1 {
+        parts.push(format!("More columns or rows: `benchtrail show {name}`."));
+    }
+    parts.extend(lacks.of_table());
+    Ok(parts.join("\n\n"))
+}
+
+/// Returns what the environments or servers of a stage are, a row a facet and a column for
+/// the cells that agree in all of them.
+pub(crate) fn facets(world: &World, environment: &Environment<'_>, stage: &str) -> Result<String, Error> {
+    let name = format!("{}{stage}", crate::environment::FACETS);
+    let view = world.data.view(&name, &Vec::new()).map_err(error_of)?;
+    if view.rows.is_empty() {
+        return Ok("Nothing is recorded.".to_owned());
+    }
+    let settings = plain(&name, view.table.columns.iter(), "not there");
+    grid(world, environment, &settings, &view, &[])
+}
+
+/// The settings of a table that nobody declared: columns as they are.
+fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) -> TableSettings {
+    let column = |column: &String| ColumnSettings {
+        column: column.clone(),
+        heading: None,
+        format: String::new(),
+        null: null.to_owned(),
+        to: None,
+    };
+    TableSettings {
         from: name.to_owned(),
-        columns: columns
-            .iter()
-            .take(WHOLE.0)
-            .map(|column| ColumnSettings {
-                column: column.clone(),
-                heading: None,
-                format: String::new(),
-                null: crate::settings::not_available(),
-                to: None,
-            })
-            .collect(),
+        columns: columns.map(column).collect(),
         only: std::collections::BTreeMap::new(),
         order: Vec::new(),
         caption: String::new(),
         empty: None,
-    };
-    view.rows.truncate(WHOLE.1);
-    let grid = grid(world, environment, &settings, &view)?;
-    let more = columns.len() > WHOLE.0 || rows > WHOLE.1;
-    let note =
-        if more { format!("\n\nMore columns or rows: `benchtrail show {name}`.") } else { String::new() };
-    Ok(format!("{grid}{note}"))
+        no_footnotes: None,
+    }
 }
 
+/// Writes rows as a table, `markers` after the first cell of each, and below it what is over what
+/// in columns of ratios whose heading does not say so.
 fn grid(
     world: &World,
     environment: &Environment<'_>,
     settings: &TableSettings,
     view: &View,
+    markers: &[String],
 ) -> Result<String, Error> {
     let mut lines: Vec<Vec<String>> = vec![Vec::new()];
-    let mut numeric = Vec::new();
+    let (mut numeric, mut ratios) = (Vec::new(), Vec::<(Ratio, String)>::new());
     for column in &settings.columns {
-        view.require(&column.column).map_err(error_of)?;
+        view.table.require(&column.column).map_err(error_of)?;
         let values = (0..view.rows.len()).map(|i| view.get(i, &column.column));
         let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
         numeric.push(values.iter().any(|v| v.as_f64().is_some()));
@@ -84,10 +112,21 @@ fn grid(
             }
             None => own_heading(world, view, column),
         };
+        if let Some(ratio) = view.table.ratio(&column.column)
+            && !names_both(&unmarked(&text), &ratio)
+        {
+            match ratios.iter_mut().find(|(known, _)| *known == ratio) {
+                Some((_, note)) => *note = format!("*{text}*, {note}"),
+                None => {
+                    let sides = crate::ratios::sides(world, view, &column.column).map_err(error_of)?;
+                    ratios.push((ratio, format!("*{text}*: {sides}")));
+                }
+            }
+        }
         lines[0].push(escape(&text));
     }
     for index in 0..view.rows.len() {
-        let mut cells = Vec::new();
+        let mut cells: Vec<String> = Vec::new();
         for column in &settings.columns {
             let (format, null) = (&column.format, &column.null);
             let text = match &column.to {
@@ -95,6 +134,9 @@ fn grid(
                 None => world.show(view, index, &column.column, format, null),
             };
             cells.push(escape(&text.map_err(error_of)?));
+        }
+        if let (Some(first), Some(marker)) = (cells.first_mut(), markers.get(index)) {
+            first.push_str(marker);
         }
         lines.push(cells);
     }
@@ -117,13 +159,17 @@ fn grid(
         }
     }
     out.pop();
+    if !ratios.is_empty() {
+        let notes: Vec<String> = ratios.into_iter().map(|(_, note)| note).collect();
+        out.push_str(&format!("\n\n{}.", notes.join("; ")));
+    }
     Ok(out)
 }
 
 /// A heading made of the column's own name and unit, traced to the table's schema.
 fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     let words = column.column.replace('_', " ");
-    let text = match view.unit(&column.column).as_deref() {
+    let text = match view.table.unit(&column.column).as_deref() {
         None | Some("1") => words,
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
@@ -132,10 +178,10 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
         return text;
     }
-    let artifact = view.parts.first().filter(|_| view.source == Source::Table).map(|p| p.digest);
+    let artifact = view.table.parts.first().filter(|_| view.table.source == Source::Table).map(|p| p.digest);
     world.trace.mark(Entry {
-        stage: view.stage.clone(),
-        output: view.output.clone(),
+        stage: view.table.stage.clone(),
+        output: view.table.output.clone(),
         artifact,
         row_key: "heading".to_owned(),
         ..Entry::new(Source::Table, column.column.clone(), Scalar::Text(text.clone()), text)

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Column, Digest, Scalar, Table, TableError};
+use artifacts::{Column, Digest, Ratio, Scalar, Table, TableError};
 
 const OPEN: char = '\u{e000}';
 const MIDDLE: char = '\u{e001}';
@@ -86,6 +86,8 @@ pub struct Entry {
     pub value: Scalar,
     /// The unit of the column.
     pub unit: Option<String>,
+    /// What is over what, in a column of ratios.
+    pub ratio: Option<Ratio>,
     /// The format asked for.
     pub format: String,
 }
@@ -104,6 +106,7 @@ impl Entry {
             column: column.into(),
             value,
             unit: None,
+            ratio: None,
             format: String::new(),
         }
     }
@@ -382,6 +385,10 @@ pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
         Column::text("value", text(|s| full(&s.entry.value)))
             .describe("the value in full precision; null if it is null"),
         Column::text("unit", text(|s| s.entry.unit.clone())),
+        Column::text("numerator", text(|s| s.entry.ratio.as_ref().map(|r| r.numerator.clone())))
+            .describe("what is divided, in columns of ratios"),
+        Column::text("denominator", text(|s| s.entry.ratio.as_ref().map(|r| r.denominator.clone())))
+            .describe("the base, in columns of ratios"),
         Column::text("format", text(|s| Some(s.entry.format.clone()))),
     ])
 }

@@ -1,7 +1,11 @@
+use std::collections::BTreeMap;
 use std::fs;
 
+use artifacts::{Column, Scalar, Table};
+
 use super::study::{REPORT, Study};
-use crate::Audit;
+use crate::condition::Condition;
+use crate::{Audit, Number};
 
 fn said(audit: &Audit, what: &str) -> bool {
     audit.to_string().contains(what)
@@ -175,4 +179,75 @@ fn a_lock_of_another_report_is_not_taken() {
     let (kept, _) = text.split_once("stage \"report\"").unwrap();
     fs::write(&study.lock, kept).unwrap();
     assert!(said(&study.audit(), "no lock of this project has the report"));
+}
+
+#[test]
+fn what_a_table_says_of_itself_is_read_again() {
+    let cell = |rep: i64| {
+        format!(
+            r#"{{"coordinates": [["configuration", "batched"], ["rep", {rep}]], "reason": "hung: no byte"}}"#
+        )
+    };
+    let missing = format!("[{}, {}]", cell(1), cell(2));
+    let ratio = Column::float("gain", [Some(1.8)]).unit("1").over("batched", "serial");
+    let table = Table::with_metadata(vec![ratio], &[("missing", &missing)]).unwrap();
+    let study = Study::new();
+    let artifact = study.store.put(&table.to_parquet().unwrap()).unwrap();
+    let document = study.document();
+    let provenance = study.provenance(&document);
+    let holds = |row_key: &str, column: &str, value: &str, text: &str| {
+        let number = Number {
+            line: 1,
+            column_start: 1,
+            column_end: text.chars().count() + 1,
+            text: text.to_owned(),
+            source: "table".to_owned(),
+            stage: Some("results".to_owned()),
+            output: Some("gains".to_owned()),
+            artifact: Some(artifact),
+            row: None,
+            row_key: Some(row_key.to_owned()),
+            column: Some(column.to_owned()),
+            value: Some(value.to_owned()),
+            unit: None,
+            format: String::new(),
+        };
+        let format = |value: &Scalar, _: Option<&str>, _: &str| Ok(value.to_string());
+        crate::check::check(&provenance, &[text], &number, &format, &BTreeMap::new())
+    };
+    assert_eq!(holds("heading", "gain", "gain", "gain"), Ok(()));
+    assert!(holds("heading", "loss", "loss", "loss").unwrap_err().contains("has no column `loss`"));
+    assert_eq!(holds("sides", "gain", "batched ÷ serial", "batched ÷ serial"), Ok(()));
+    let turned = holds("sides", "gain", "serial ÷ batched", "serial ÷ batched").unwrap_err();
+    assert!(turned.contains("says that `gain` is batched ÷ serial"), "{turned}");
+    let note = |cells: &str, reason: &str| holds(cells, "missing", reason, &format!("{cells} ({reason})"));
+    for cells in ["configuration=batched,rep=1|2", "configuration=batched,rep=2"] {
+        assert_eq!(note(cells, "hung: no byte"), Ok(()));
+        assert_eq!(note(cells, "hung"), Ok(()));
+    }
+    for (cells, reason) in
+        [("configuration=batched,rep=1|3", "hung"), ("configuration=batched,rep=1", "failed")]
+    {
+        assert!(note(cells, reason).unwrap_err().contains("does not say that"), "{cells} {reason}");
+    }
+}
+
+#[test]
+fn counting_again_visits_each_row_once_for_each_set_of_columns() {
+    let table = Table::new(vec![
+        Column::int("n", (0..500).map(Some)),
+        Column::text("group", (0..500).map(|n| Some(format!("g{}", n % 5)))),
+    ]);
+    let study = Study::new();
+    let artifact = study.store.put(&table.unwrap().to_parquet().unwrap()).unwrap();
+    let document = study.document();
+    let provenance = study.provenance(&document);
+    let found = |condition: &str| {
+        provenance.reader.rows(&artifact, &Condition::parse(condition), None).unwrap().len()
+    };
+    for n in 0..100 {
+        assert_eq!(found(&format!("n={n}|{n}.0|x")), 1);
+    }
+    assert_eq!(provenance.reader.visited(), 500 + 100);
+    assert_eq!((found("group=g1|g2"), found("group=g1,n=3"), found("absent=1"), found("")), (200, 0, 0, 500));
 }

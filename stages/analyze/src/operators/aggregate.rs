@@ -44,15 +44,16 @@ fn columns(of: &[Spec], over: &[String], confidence: f64) -> Vec<Spec> {
         let unit = spec.unit.as_deref().unwrap_or_default();
         let what = format!("of {name} over {over} ({})", spec.description);
         columns.push(Spec::int(format!("{name}_n"), "1", format!("number of defined values {what}")));
+        columns.push(spec.like(format!("{name}_mean"), format!("mean {what}")));
+        let spread = format!("sample standard deviation (n − 1), null for one value, {what}");
+        columns.push(Spec::float(format!("{name}_std"), unit, spread));
         for (statistic, how) in [
-            ("mean", "mean".to_owned()),
-            ("std", "sample standard deviation (n − 1), null for one value,".to_owned()),
             ("min", "smallest value".to_owned()),
             ("max", "largest value".to_owned()),
             ("ci_low", format!("lower end of the {confidence} t interval of the mean, null for one value,")),
             ("ci_high", format!("upper end of the {confidence} t interval of the mean, null for one value,")),
         ] {
-            columns.push(Spec::float(format!("{name}_{statistic}"), unit, format!("{how} {what}")));
+            columns.push(spec.like(format!("{name}_{statistic}"), format!("{how} {what}")));
         }
         columns.push(Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")));
     }

@@ -107,6 +107,10 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::float("std_error", "", "its standard error; null without degrees of freedom"),
         Spec::float("ci_low", "", format!("lower end of its {level} t interval")),
         Spec::float("ci_high", "", format!("upper end of its {level} t interval")),
+        Spec::text(
+            "covariances",
+            "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom",
+        ),
         Spec::int("n", "1", "points"),
         Spec::int("df", "1", "points less parameters; 0 = the curve goes through every point"),
         Spec::float("rss", "", "residual sum of squares"),
@@ -196,9 +200,10 @@ impl Operator for Fit {
                 let values = vec![
                     text(model.formula()),
                     of(&|f| Some(f.values[i])),
-                    of(&|f| Some(f.errors.as_ref()?[i])),
+                    of(&|f| f.error(i)),
                     of(&|f| Some(f.interval(i, given.confidence)?.0)),
                     of(&|f| Some(f.interval(i, given.confidence)?.1)),
+                    covariances(fitted.as_ref(), i),
                     count(points.len()),
                     fitted.as_ref().map_or(Scalar::Null, |f| count(f.df)),
                     of(&|f| Some(f.rss)),
@@ -214,6 +219,12 @@ impl Operator for Fit {
         let missing = from.missing.clone();
         Ok(Frame { level: Level::Marginal, keys, specs: columns(&given), rows, missing })
     }
+}
+
+/// A row of the covariance matrix, each number so that it reads back the same.
+fn covariances(fitted: Option<&statistics::Fit>, parameter: usize) -> Scalar {
+    let row = fitted.and_then(|f| f.covariance.as_ref()?.get(parameter));
+    row.map_or(Scalar::Null, |row| text(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")))
 }
 
 /// The curve at the values asked for, in rows like those of the parameters.
@@ -243,6 +254,7 @@ fn predictions(
         let values = vec![
             text(fitted.model.formula()),
             number(value),
+            Scalar::Null,
             Scalar::Null,
             Scalar::Null,
             Scalar::Null,

@@ -30,14 +30,15 @@ fn latencies() -> Vec<String> {
 fn columns(of: &[Spec], ladder: &str) -> Vec<Spec> {
     of.iter()
         .flat_map(|spec| {
-            let (name, unit) = (&spec.name, spec.unit.as_deref().unwrap_or_default());
+            let name = &spec.name;
             [
-                Spec::float(name, unit, spec.description.clone()),
+                spec.like(name, spec.description.clone()),
                 Spec::float(
                     format!("{name}_multiplier"),
                     "1",
                     format!("{name} ÷ {name} at {ladder} = 1 of the same other coordinates; null without it"),
-                ),
+                )
+                .over(format!("{ladder} = N"), format!("{ladder} = 1")),
             ]
         })
         .collect()

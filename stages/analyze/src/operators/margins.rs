@@ -51,7 +51,7 @@ fn columns(of: &[Spec], given: &Parameters) -> Vec<Spec> {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
         columns.extend([
             Spec::int(format!("{name}_n"), "1", format!("joint values with a value of {name}")),
-            Spec::float(format!("{name}_mean"), unit, format!("mean of the joint values of {name}, each once")),
+            spec.like(format!("{name}_mean"), format!("mean of the joint values of {name}, each once")),
             Spec::float(
                 format!("{name}_margin_gap"),
                 unit,

@@ -147,7 +147,8 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::float("mean_b", "", format!("mean of {b} over the pairs, in the metric's unit")),
         Spec::float("mean_delta", "", "mean of a − b over the pairs, in the metric's unit"),
         Spec::float("median_delta", "", "median of a − b over the pairs, in the metric's unit"),
-        Spec::float("geometric_mean_ratio", "1", "geometric mean of a ÷ b; null if a value is not positive"),
+        Spec::float("geometric_mean_ratio", "1", "geometric mean of a ÷ b; null if a value is not positive")
+            .over(&a, &b),
     ];
     columns.extend(terms.interval_columns("the mean delta"));
     columns.extend([

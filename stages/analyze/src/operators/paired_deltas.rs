@@ -34,14 +34,15 @@ fn columns(of: &[Spec], sides: &Sides) -> Vec<Spec> {
     for spec in of {
         let (name, unit) = (&spec.name, spec.unit.as_deref().unwrap_or_default());
         columns.extend([
-            Spec::float(format!("{name}_a"), unit, format!("{name} of {a}")),
-            Spec::float(format!("{name}_b"), unit, format!("{name} of {b}")),
+            spec.like(format!("{name}_a"), format!("{name} of {a}")),
+            spec.like(format!("{name}_b"), format!("{name} of {b}")),
             Spec::float(format!("{name}_delta"), unit, format!("{name} of {a} − {name} of {b}")),
             Spec::float(
                 format!("{name}_ratio"),
                 "1",
                 format!("{name} of {a} ÷ {name} of {b}; null if that is 0"),
-            ),
+            )
+            .over(&a, &b),
         ]);
     }
     columns

@@ -164,7 +164,11 @@ pub(crate) fn matched(
     let keys: Vec<String> =
         from.keys.iter().filter(|k| **k != sides.axis && !average.contains(k)).cloned().collect();
     let positions = from.key_positions(&keys, table)?;
-    let mut matched = Matched { keys: keys.clone(), pairs: Vec::new(), missing: from.missing.clone() };
+    // What a third side lacks is missing from no pair.
+    let of_a_side = |m: &&Missing| m.get(&sides.axis).is_none_or(|v| [&a, &b].contains(&&v.to_string()));
+    let missing = from.missing.iter().filter(of_a_side).cloned().collect();
+    let mut matched = Matched { keys: keys.clone(), pairs: Vec::new(), missing };
+    let known = matched.missing.len();
     for (key, members) in from.groups(&positions) {
         let side = |label: &str| -> Vec<usize> {
             members.iter().copied().filter(|m| from.rows[*m].key[axis].to_string() == label).collect()
@@ -192,7 +196,6 @@ pub(crate) fn matched(
     for missing in &from.missing {
         seen.insert(place(missing, &keys, &sides.axis), ());
     }
-    let known = from.missing.len();
     let unmatched = matched.missing.split_off(known);
     matched
         .missing

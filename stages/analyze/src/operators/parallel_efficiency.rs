@@ -33,12 +33,14 @@ fn columns(of: &Spec, ladder: &str) -> Vec<Spec> {
     vec![
         Spec::float(name, unit, of.description.clone()),
         Spec::float("anchor", unit, format!("{name} at {ladder} = 1 of the same other coordinates")),
-        Spec::float("speedup", "1", format!("{name} ÷ anchor")),
+        Spec::float("speedup", "1", format!("{name} ÷ anchor"))
+            .over(format!("{ladder} = N"), format!("{ladder} = 1")),
         Spec::float(
             "parallel_efficiency",
             "1",
             format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor"),
-        ),
+        )
+        .over(format!("throughput at {ladder} = N"), format!("N times that at {ladder} = 1")),
         Spec::float("serial_reference", "1", "1 ÷ N: the efficiency of a server that serves one at a time"),
     ]
 }

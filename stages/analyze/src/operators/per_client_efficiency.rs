@@ -40,7 +40,8 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
     vec![
         Spec::float(name, unit, of.description.clone()),
         Spec::float("anchor", unit, format!("{name} at {ladder} = {base} of the same other coordinates")),
-        Spec::float("per_client_efficiency", "1", format!("{name} ÷ anchor; null without one")),
+        Spec::float("per_client_efficiency", "1", format!("{name} ÷ anchor; null without one"))
+            .over(format!("{ladder} = N"), format!("{ladder} = {base}")),
     ]
 }
 

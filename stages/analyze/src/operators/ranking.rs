@@ -30,10 +30,10 @@ struct Parameters {
 }
 
 fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
-    let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
+    let name = &of.name;
     let tie = given.tie_within;
     vec![
-        Spec::float(name, unit, of.description.clone()),
+        of.like(name, of.description.clone()),
         Spec::int("n", "1", "contenders with a value in this contest"),
         Spec::int("rank", "1", "1 + contenders strictly better: equal values share the smaller rank"),
         Spec::float("mid_rank", "1", "the mean of the places that equal values share"),

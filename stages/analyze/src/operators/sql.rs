@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::{Column, ColumnData, Scalar, Table};
+use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use rows::{CellRows, Settings, synthetic};
@@ -29,9 +29,31 @@ struct Parameters {
     /// What computed columns mean, by name.
     #[serde(default)]
     descriptions: BTreeMap<String, String>,
+    /// What computed columns of ratios are made of, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ratios: BTreeMap<String, Quotient>,
     /// What a row of the result stands for.
     #[serde(default)]
     level: Stands,
+}
+
+/// What is over what.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Quotient {
+    /// What is divided, in words.
+    numerator: String,
+    /// The base, in words.
+    denominator: String,
+}
+
+impl Parameters {
+    /// The result columns that settings speak of, beside the keys, with the name of the setting.
+    fn described(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let units = self.units.keys().map(|name| ("units", name));
+        let descriptions = self.descriptions.keys().map(|name| ("descriptions", name));
+        units.chain(descriptions).chain(self.ratios.keys().map(|name| ("ratios", name)))
+    }
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
@@ -95,7 +117,7 @@ impl Operator for Sql {
         }
         let columns = checked.columns.iter().filter(|c| !given.keys.contains(&c.name));
         let columns =
-            columns.map(|c| spec(c.name.as_str(), c.kind, (&c.unit, &c.description), &given)).collect();
+            columns.map(|c| spec(&c.name, c.kind, (&c.unit, &c.description, &c.ratio), &given)).collect();
         Ok(Plan { parameters: rows::canonical(&given), columns })
     }
 
@@ -191,10 +213,9 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
     let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     let keys =
         given.keys.iter().enumerate().map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
-    let named = |of: &'static str| move |k| (vec![Step::Key(of.to_owned()), Step::Key(String::clone(k))], k);
-    let units = given.units.keys().map(named("units"));
-    let descriptions = given.descriptions.keys().map(named("descriptions"));
-    for (route, name) in keys.chain(units).chain(descriptions).filter(|(_, n)| !known.contains(&n.as_str())) {
+    let described =
+        given.described().map(|(of, k)| (vec![Step::Key(of.to_owned()), Step::Key(k.clone())], k));
+    for (route, name) in keys.chain(described).filter(|(_, n)| !known.contains(&n.as_str())) {
         problems.push(
             settings
                 .problem(&route, format!("the query returns no column `{name}`"))
@@ -204,17 +225,24 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
     problems
 }
 
-fn spec(name: &str, kind: Option<Kind>, own: (&Option<String>, &Option<String>), given: &Parameters) -> Spec {
+/// What a column says of itself: unit, meaning, sides.
+type Own<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<Ratio>);
+
+fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spec {
     let unit = given.units.get(name).or(own.0.as_ref()).cloned().unwrap_or_default();
     let description = given.descriptions.get(name).or(own.1.as_ref()).filter(|d| !d.is_empty()).cloned();
     let description = description.unwrap_or_else(|| "as the query computes it".to_owned());
-    match kind {
+    let mut spec = match kind {
         Some(Kind::Int) => Spec::int(name, &unit, description),
         Some(Kind::Text) => Spec::text(name, description),
         Some(Kind::Bool) => Spec::boolean(name, description),
         // What only the rows will tell is taken for a number until then.
         Some(Kind::Float) | None => Spec::float(name, &unit, description),
-    }
+    };
+    let declared =
+        |q: &Quotient| Ratio { numerator: q.numerator.clone(), denominator: q.denominator.clone() };
+    spec.ratio = given.ratios.get(name).map(declared).or_else(|| own.2.clone());
+    spec
 }
 
 /// The tables a query may read, and where their rows lie.
@@ -345,8 +373,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
     let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
     let names = table.names();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let declared = given.keys.iter().chain(given.units.keys()).chain(given.descriptions.keys());
-    for name in declared {
+    for name in given.keys.iter().chain(given.described().map(|(_, name)| name)) {
         if !names.contains(name) {
             return Err(Failure::failed(format!("the query returns no column `{name}`"))
                 .hint(rows::did_you_mean(name, &known)));
@@ -366,7 +393,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
             ColumnData::Text(_) => Kind::Text,
             ColumnData::Bool(_) => Kind::Bool,
         };
-        specs.push(spec(name, Some(kind), (&column.unit, &column.description), given));
+        specs.push(spec(name, Some(kind), (&column.unit, &column.description, &column.ratio), given));
     }
     let (mut lineage, mut missing) = (Vec::new(), Vec::<Missing>::new());
     for (spans, gone) in answer.read.iter().filter_map(|name| sources.rows.get(name)) {

@@ -298,10 +298,14 @@ impl PromptSet {
                     .describe("output tokens asked for"),
                 Column::text("output_mode", text(&|p| Some(mode_word(p.output_mode).to_owned())))
                     .describe("`cap`: at most so many; `exact`: end of sequence ignored"),
-                Column::int("tokens", int(&|p| p.tokens.map(i64::from)))
-                    .unit("tok")
-                    .describe("its length as the workload's tokenizer counts it, with the chat template if `length_source` is \
-                         `server-template`; null without a tokenizer"),
+                Column::int("tokens", int(&|p| p.tokens.map(i64::from))).unit("tok").describe(
+                    match self.length_source {
+                        LengthSource::ServerTemplate => {
+                            "length of the text within the server's chat template, by its tokenizer"
+                        }
+                        _ => "length of the text as the workload's tokenizer counts it; null without one",
+                    },
+                ),
                 Column::int("words", int(&|p| Some(p.text.split_whitespace().count() as i64)))
                     .unit("words")
                     .describe("length of the text in words"),

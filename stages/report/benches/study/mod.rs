@@ -79,7 +79,7 @@ impl Long {
                 Column::float("ttft", numbers(0.3)).unit("ms"),
                 Column::float("efficiency", numbers(0.001)).unit("1"),
             ],
-            &[("key", "page,rung")],
+            &[("keys", "page,rung")],
         );
         let lineage = Table::new(vec![
             Column::int("row", (0..rows).map(|i| Some(whole(i)))),

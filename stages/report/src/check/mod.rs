@@ -116,11 +116,13 @@ fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[Span]) -> Vec<Range<usize
 }
 
 fn inside(range: &Range<usize>, exempt: &places::Exempt, sort: Sort) -> bool {
-    let all = |ranges: &[Range<usize>]| {
-        let after = ranges.partition_point(|e| e.end <= range.start);
-        ranges.get(after).is_some_and(|e| holds(e, range))
-    };
-    all(&exempt.everything) || (sort == Sort::Word && all(&exempt.words))
+    covers(&exempt.everything, range) || (sort == Sort::Word && covers(&exempt.words, range))
+}
+
+/// Whether one of ascending ranges holds another.
+fn covers(ranges: &[Range<usize>], range: &Range<usize>) -> bool {
+    let after = ranges.partition_point(|e| e.end <= range.start);
+    ranges.get(after).is_some_and(|e| holds(e, range))
 }
 
 fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {

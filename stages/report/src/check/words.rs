@@ -1,12 +1,10 @@
 //! The word check: quantifiers, superlatives and their like stand only where a statement over
 //! the rows licenses them, where a premise gives the reason, or where they are declared.
 
-use std::ops::Range;
-
-use super::{Outcome, finding_of, holds, literal_span, occurrences, places};
+use super::{Outcome, covers, finding_of, holds, literal_span, occurrences, places};
 use crate::settings::Literal;
 use crate::statement::{FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number};
-use crate::trace::{Extracted, Source};
+use crate::trace::{Enclosed, Extracted, Source};
 
 const UNLICENSED: &str = "a word that is true or false of the rows, without a statement that checks it";
 const OTHER_WORDS: &str = "the statement around it checks something else";
@@ -21,23 +19,27 @@ pub(crate) fn check_words(extracted: &Extracted, recorded: &[Recorded], literals
     let declared = occurrences(markdown, literals);
     let mut used = vec![false; declared.len()];
     let mut outcome = Outcome::default();
+    let mut statements: Vec<&Enclosed> = extracted.statements.iter().collect();
+    statements.sort_by_key(|s| s.bytes.start);
+    let mut coming = statements.into_iter().peekable();
+    // The statements that have begun and not ended where the word stands.
+    let mut open: Vec<&Enclosed> = Vec::new();
     for (range, word) in checked(markdown) {
-        let traced =
-            extracted.spans.iter().any(|s| holds(&s.bytes, &range) && s.entry.source != Source::Literal);
-        let left_out =
-            |ranges: &[Range<usize>]| ranges.iter().any(|e| e.start <= range.start && range.end <= e.end);
-        if traced || left_out(&exempt.everything) || left_out(&exempt.words) {
+        while let Some(statement) = coming.next_if(|s| s.bytes.start <= range.start) {
+            open.push(statement);
+        }
+        open.retain(|s| s.bytes.end > range.start);
+        let after = extracted.spans.partition_point(|s| s.bytes.end <= range.start);
+        let span = extracted.spans.get(after).filter(|s| holds(&s.bytes, &range));
+        let traced = span.is_some_and(|s| s.entry.source != Source::Literal);
+        if traced || covers(&exempt.everything, &range) || covers(&exempt.words, &range) {
             continue;
         }
         if is_checked_before_number(word) && !precedes_number(extracted, range.end) {
             continue;
         }
-        let around: Vec<&Recorded> = extracted
-            .statements
-            .iter()
-            .filter(|s| holds(&s.bytes, &range))
-            .filter_map(|s| recorded.get(s.statement))
-            .collect();
+        let around = open.iter().filter(|s| holds(&s.bytes, &range));
+        let around: Vec<&Recorded> = around.filter_map(|s| recorded.get(s.statement)).collect();
         if around.iter().any(|s| licenses(s, word)) {
             continue;
         }
@@ -72,8 +74,7 @@ fn precedes_number(extracted: &Extracted, end: usize) -> bool {
             .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '[' | '+' | '−' | '<'))
             .len();
     let at = end + skipped;
-    extracted
-        .spans
-        .iter()
-        .any(|s| (end..=at).contains(&s.bytes.start) && s.entry.text.chars().any(char::is_numeric))
+    let after = extracted.spans.partition_point(|s| s.bytes.start < end);
+    let mut near = extracted.spans[after..].iter().take_while(|s| s.bytes.start <= at);
+    near.any(|s| s.entry.text.chars().any(char::is_numeric))
 }

@@ -206,7 +206,7 @@ fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale,
 fn hover(plot: &Plot<'_>, point: &Point, series: &str) -> String {
     let settings = plot.settings;
     let y = settings.y.as_deref().unwrap_or_default();
-    let unit = plot.view.unit(y);
+    let unit = plot.view.table.unit(y);
     let text = |v: f64| {
         format_value(&Scalar::Float(v), unit.as_deref(), &settings.format, "")
             .unwrap_or_else(|_| v.to_string())

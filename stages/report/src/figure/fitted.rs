@@ -1,15 +1,19 @@
 //! Fits: measured points and the curve that the operator `fit` found for them.
 //!
-//! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Where a
-//! parameter is the curve's ceiling, its interval is the band.
+//! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Its band is the
+//! confidence interval of the curve at each x, from the covariances of the parameters (delta method), at the
+//! level of their own intervals. Where a parameter is the curve's ceiling, its interval is told, and
+//! is the band where the table has no covariances.
 
+use artifacts::Scalar;
 use statistics::Model;
 
 use super::frame::{Frame, axes, legend, range};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use super::{Plot, told};
-use crate::data::View;
+use crate::data::Miss;
+use crate::view::View;
 
 const TOP: f64 = 62.0;
 const HEIGHT: f64 = 300.0;
@@ -17,12 +21,26 @@ const STEPS: usize = 96;
 
 const MODELS: [Model; 4] = [Model::MichaelisMenten, Model::PowerLaw, Model::Amdahl, Model::Usl];
 
+/// The covariance of the parameters and how many standard errors an interval reaches.
+type Spread = (Vec<Vec<f64>>, f64);
+
 /// A fitted curve: its series, model, parameters, and the ceiling's value and interval.
 struct Curve {
     series: String,
     model: Model,
     parameters: Vec<f64>,
+    spread: Option<Spread>,
     ceiling: Option<Ceiling>,
+}
+
+impl Curve {
+    /// The confidence interval of the curve at `x`.
+    fn band(&self, x: f64) -> Option<(f64, f64)> {
+        let (covariance, reach) = self.spread.as_ref()?;
+        let half = reach * self.model.error_at(&self.parameters, covariance, x)?;
+        let value = self.model.at(&self.parameters, x);
+        (value + half).is_finite().then_some((value - half, value + half))
+    }
 }
 
 /// The value a curve comes up to.
@@ -68,8 +86,8 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     for curve in &curves {
         let own = series.iter().position(|s| *s == curve.series).unwrap_or(0);
         if let Some(Ceiling { value, band, text }) = &curve.ceiling {
-            if let Some((low, high)) = band.filter(|(low, high)| *high <= highest_tick && *low >= y_ticks[0])
-            {
+            let whole = band.filter(|(low, high)| *high <= highest_tick && *low >= y_ticks[0]);
+            if let Some((low, high)) = whole.filter(|_| curve.spread.is_none()) {
                 let attributes = format!("class=\"band c{}\"", own % 6);
                 let tall = scale.at(low) - scale.at(high);
                 svg.rectangle(frame.left, scale.at(high), (frame.width, tall), &attributes, text);
@@ -84,8 +102,17 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
             notes.push(text.clone());
         }
         let from = least.min(end);
-        let path = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
-        let path = path.map(|px| (px, curve.model.at(&curve.parameters, px)));
+        let steps = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
+        let within = |v: f64| scale.at(v.clamp(y_ticks[0], highest_tick));
+        let measured = steps.clone().filter(|px| *px <= most);
+        let ends = measured.filter_map(|px| curve.band(px).map(|b| (x.at(px), within(b.0), within(b.1))));
+        let ends: Vec<(f64, f64, f64)> = ends.collect();
+        if !ends.is_empty() {
+            let upper = ends.iter().map(|(px, _, high)| (*px, *high));
+            let lower = ends.iter().rev().map(|(px, low, _)| (*px, *low));
+            svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band c{}", own % 6), true);
+        }
+        let path = steps.map(|px| (px, curve.model.at(&curve.parameters, px)));
         let inside = path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
         let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
         // Beyond the last point the curve is a guess, and drawn as one.
@@ -154,7 +181,30 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             let told = format!("{name}{parameter} {}{}", text(parameters[0]), band.unwrap_or_default());
             ceiling = Some(Ceiling { value: parameters[0], band: ends, text: told });
         }
-        found.push(Curve { series: name.clone(), model, parameters, ceiling });
+        let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);
+        let in_order: Vec<usize> = model.parameters().iter().filter_map(of_model).collect();
+        let spread = spread(fit, &in_order).map_err(told)?;
+        found.push(Curve { series: name.clone(), model, parameters, spread, ceiling });
     }
     Ok(found)
+}
+
+/// Reads the covariance of the parameters in these rows, and how many standard errors their intervals
+/// reach; `None` if the table has none.
+fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
+    if fit.table.require("covariances").is_err() {
+        return Ok(None);
+    }
+    let (mut matrix, mut reach) = (Vec::new(), None);
+    for row in rows {
+        let Scalar::Text(text) = fit.get(*row, "covariances")? else { return Ok(None) };
+        let numbers: Result<Vec<f64>, _> = text.split(' ').map(str::parse).collect();
+        matrix.push(numbers.map_err(|_| format!("`covariances` holds `{text}`, no list of numbers"))?);
+        let number = |column: &str| fit.get(*row, column).map(|v| v.as_f64());
+        let (value, high, error) = (number("value")?, number("ci_high")?, number("std_error")?);
+        if let (Some(value), Some(high), Some(error)) = (value, high, error.filter(|e| *e > 0.0)) {
+            reach = Some((high - value) / error);
+        }
+    }
+    Ok(reach.map(|reach| (matrix, reach)))
 }

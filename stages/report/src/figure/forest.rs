@@ -12,7 +12,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let [low, high] = settings.band.as_ref().expect("checked: a forest plot has `band`");
     let reference = settings.reference.as_ref().and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let series = plot.labels(settings.series.as_deref())?;
-    let unit = plot.view.unit(&settings.x);
+    let unit = plot.view.table.unit(&settings.x);
     let mut lines = Vec::new();
     let (mut least, mut most) = (reference, reference);
     for row in 0..plot.view.rows.len() {

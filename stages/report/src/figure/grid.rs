@@ -28,7 +28,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let left = (longest * 7.0 + 12.0).clamp(60.0, 240.0);
     let width = (WIDTH - left) / columns.len() as f64;
     let (top, height) = (56.0, 34.0);
-    let unit = plot.view.unit(value);
+    let unit = plot.view.table.unit(value);
     for (number, name) in columns.iter().enumerate() {
         let x = left + width * (number as f64 + 0.5);
         svg.text(x, top - 8.0, Anchor::Middle, "small", name);
@@ -42,7 +42,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let share = number.map_or(0.0, |v| if high > low { (v - low) / (high - low) } else { 0.5 });
         let opacity = if number.is_some() { 0.06 + 0.5 * share } else { 0.0 };
         let scalar = number.map_or(Scalar::Null, Scalar::Float);
-        let text = format_value(&scalar, unit.as_deref(), &settings.format, "n/a")?;
+        let null = settings.null.as_deref().unwrap_or("n/a");
+        let text = format_value(&scalar, unit.as_deref(), &settings.format, null)?;
         let attributes =
             format!("class=\"mark c0\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"", plot.mark(*row));
         let hover = format!("{}, {}: {text}", rows[*row_at], columns[*column]);

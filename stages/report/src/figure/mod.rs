@@ -18,10 +18,11 @@ mod timeline;
 
 use artifacts::{Digest, Scalar};
 
-use crate::data::{Data, Miss, View};
+use crate::data::{Data, Miss};
 use crate::format::format_value;
 use crate::language::declared;
 use crate::settings::{FigureKind, FigureSettings};
+use crate::view::View;
 use svg::Svg;
 
 pub(crate) use svg::scoped_style;
@@ -92,7 +93,7 @@ pub(crate) fn draw(
         }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
-    let digests: Vec<Digest> = view.parts.iter().map(|p| p.digest).collect();
+    let digests: Vec<Digest> = view.table.parts.iter().map(|p| p.digest).collect();
     let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
     Ok((svg.finish(&names), digests))
 }
@@ -145,12 +146,12 @@ impl Plot<'_> {
     /// there are several.
     fn mark(&self, row: usize) -> String {
         let (part, at) = self.view.rows[row];
-        if self.view.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
+        if self.view.table.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
     }
 
     /// A value of a column as text, in the figure's format if it fits.
     fn written(&self, value: f64, column: &str) -> String {
-        let unit = self.view.unit(column);
+        let unit = self.view.table.unit(column);
         let scalar = Scalar::Float(value);
         let plain = || format_value(&scalar, unit.as_deref(), "", "");
         format_value(&scalar, unit.as_deref(), &self.settings.format, "")
@@ -165,7 +166,7 @@ impl Plot<'_> {
 
     /// A column's name and unit for people.
     fn axis_label(&self, given: Option<&str>, column: &str) -> String {
-        let unit = self.view.unit(column);
+        let unit = self.view.table.unit(column);
         let bare = unit.as_deref().and_then(|u| column.strip_suffix(u)?.strip_suffix('_'));
         let words = bare.unwrap_or(column).replace('_', " ");
         match (given, unit.as_deref()) {

@@ -25,7 +25,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a time line has `y`");
     let series = plot.labels(settings.series.as_deref())?;
-    let unit = plot.view.unit(&settings.x);
+    let unit = plot.view.table.unit(&settings.x);
     let seconds = match unit.as_deref() {
         Some("ns") => 1e-9,
         Some("us" | "µs") => 1e-6,
@@ -112,7 +112,7 @@ fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, String> {
         let part = plot.view.rows[row].0;
         let (part, name) = match &plot.settings.facet {
             Some(column) => (0, plot.label(row, Some(column))?),
-            None => (part, plot.view.parts[part].coordinates.to_string()),
+            None => (part, plot.view.table.parts[part].coordinates.to_string()),
         };
         match found.iter_mut().rev().find(|(p, s)| *p == part && s.name == name) {
             Some((_, stretch)) => {

@@ -24,6 +24,8 @@ pub(super) struct Body<'a> {
     markdown: &'a str,
     trails: &'a Trails<'a>,
     enclosed: &'a [Enclosed],
+    /// For each statement the earliest start of it and those that end after it.
+    earliest: Vec<usize>,
     recorded: &'a [Recorded],
     figures: BTreeMap<String, &'a Drawn>,
     /// Where each declared table and figure stands.
@@ -46,11 +48,16 @@ impl<'a> Body<'a> {
         statements: (&'a [Enclosed], &'a [Recorded]),
         figures: &'a [Drawn],
     ) -> Self {
+        let mut earliest: Vec<usize> = statements.0.iter().map(|s| s.bytes.start).collect();
+        for at in (1..earliest.len()).rev() {
+            earliest[at - 1] = earliest[at - 1].min(earliest[at]);
+        }
         let figures = figures.iter().map(|f| (format!("figures/{}.svg", f.name), f)).collect();
         Self {
             markdown,
             trails,
             enclosed: statements.0,
+            earliest,
             recorded: statements.1,
             figures,
             shown: BTreeMap::new(),
@@ -362,8 +369,11 @@ impl Body<'_> {
     /// parts of a statement with its verdict.
     fn text(&mut self, text: &str, range: Range<usize>) {
         let spans = self.spans_in(&range);
-        let within = |s: &&Enclosed| s.bytes.start < range.end && s.bytes.end > range.start;
-        let statements: Vec<&Enclosed> = self.enclosed.iter().filter(within).collect();
+        // Statements stand in the order of their ends.
+        let first = self.enclosed.partition_point(|s| s.bytes.end <= range.start);
+        let reach = self.enclosed[first..].iter().zip(&self.earliest[first..]);
+        let reach = reach.take_while(|(_, earliest)| **earliest < range.end).map(|(statement, _)| statement);
+        let statements: Vec<&Enclosed> = reach.filter(|s| s.bytes.start < range.end).collect();
         if spans.is_empty() && statements.is_empty() {
             return push(&mut self.out, text);
         }

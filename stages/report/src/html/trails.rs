@@ -116,10 +116,11 @@ pub(super) fn statement_line(recorded: &Recorded) -> String {
 /// Returns the value in full precision with its unit.
 fn value_line(entry: &Entry) -> String {
     let value = full(&entry.value).unwrap_or_else(|| "null".to_owned());
-    match entry.unit.as_deref() {
-        None => value,
-        Some("1") => format!("{value} (ratio)"),
-        Some(unit) => format!("{value} {unit}"),
+    match (entry.unit.as_deref(), &entry.ratio) {
+        (_, Some(ratio)) => format!("{value} ({ratio})"),
+        (None, None) => value,
+        (Some("1"), None) => format!("{value} (ratio)"),
+        (Some(unit), None) => format!("{value} {unit}"),
     }
 }
 
@@ -127,7 +128,12 @@ fn place_line(entry: &Entry) -> Option<String> {
     let column = &entry.column;
     Some(match entry.source {
         Source::Table if entry.row.is_none() => {
-            format!("heading of column {column} of {}.{}", entry.stage, entry.output)
+            let what = match entry.row_key.as_str() {
+                "heading" => format!("heading of column {column}"),
+                "sides" => format!("sides of column {column}"),
+                cells => format!("the note of missing cells: {cells}"),
+            };
+            format!("{what}, {}.{}", entry.stage, entry.output)
         }
         Source::Table => format!("{}.{}, column {column}", entry.stage, entry.output),
         Source::Count if entry.stage.is_empty() => format!("count of rows of {}", entry.output),

@@ -1,6 +1,7 @@
 //! A rule judged again, from outside of a rendering: for audits.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Table};
 use pipeline::stage::Coordinates;
@@ -8,8 +9,9 @@ use pipeline::stage::Coordinates;
 use super::bound::{rows, values};
 use super::judge::judge;
 use super::rule::Rule;
-use crate::data::{Miss, Part, View};
+use crate::data::{Miss, lock};
 use crate::trace::Source;
+use crate::view::{Opened, Part, Where};
 
 /// One cell's table: its coordinates, its digest, its rows.
 pub type TablePart = (Coordinates, Digest, Table);
@@ -29,33 +31,53 @@ pub struct Rejudged {
     pub against: String,
 }
 
-/// Judges a rule, given as the JSON of the column `rule`, over the tables that `read` gives.
-///
-/// # Errors
-/// If the text is no rule, a table cannot be read, or the rule does not fit its tables.
-pub fn judge_again(
-    rule: &str,
-    read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
-) -> Result<Rejudged, String> {
-    let rule: Rule = serde_json::from_str(rule).map_err(|e| format!("not a rule: {e}"))?;
-    let look = |name: &str, condition: &crate::data::Where| {
-        let parts = read(name)?.into_iter().map(|(coordinates, digest, table)| Part {
-            coordinates,
-            digest,
-            content: Arc::new(table),
-        });
+/// The tables of an audit: each is read and indexed once for all the rules judged again.
+#[derive(Debug, Default)]
+pub struct Judge(Mutex<BTreeMap<String, Arc<Opened>>>);
+
+impl Judge {
+    /// Judges a rule, given as the JSON of the column `rule`, over the tables that `read` gives.
+    ///
+    /// # Errors
+    /// If the text is no rule, a table cannot be read, or the rule does not fit its tables.
+    pub fn judge_again(
+        &self,
+        rule: &str,
+        read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
+    ) -> Result<Rejudged, String> {
+        let rule: Rule = serde_json::from_str(rule).map_err(|e| format!("not a rule: {e}"))?;
+        let look = |name: &str, condition: &Where| self.open(name, read)?.choose(condition);
+        let found = judge(&rule, &look).map_err(|miss| match miss {
+            Miss::Unread => "a table is not read".to_owned(),
+            Miss::Wrong(message) => message,
+        })?;
+        Ok(Rejudged {
+            truth: found.truth.word(),
+            n: found.n(),
+            count: found.count,
+            values: values(&found),
+            against: rows(&found),
+        })
+    }
+
+    /// Returns how many rows of tables the rules have visited so far, indexes included.
+    pub fn rows_visited(&self) -> u64 {
+        lock(&self.0).values().map(|table| table.visited()).sum()
+    }
+
+    fn open(
+        &self,
+        name: &str,
+        read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
+    ) -> Result<Arc<Opened>, Miss> {
+        if let Some(known) = lock(&self.0).get(name) {
+            return Ok(known.clone());
+        }
+        let part = |(coordinates, digest, table)| Part { coordinates, digest, content: Arc::new(table) };
+        let parts = read(name)?.into_iter().map(part).collect();
         let place = name.split_once('.').unwrap_or(("", name));
-        View::choose(Source::Table, place, parts.collect(), Vec::new(), condition)
-    };
-    let found = judge(&rule, &look).map_err(|miss| match miss {
-        Miss::Unread => "a table is not read".to_owned(),
-        Miss::Wrong(message) => message,
-    })?;
-    Ok(Rejudged {
-        truth: found.truth.word(),
-        n: found.n(),
-        count: found.count,
-        values: values(&found),
-        against: rows(&found),
-    })
+        let opened = Arc::new(Opened::new(Source::Table, place, parts, &[]));
+        lock(&self.0).insert(name.to_owned(), opened.clone());
+        Ok(opened)
+    }
 }

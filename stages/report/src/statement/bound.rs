@@ -217,8 +217,8 @@ impl Found {
         let text = format_value(value, unit.as_deref(), format, "n/a").map_err(|e| wrong(&e))?;
         let view = self.judgement.view.as_ref();
         Ok(Value::from_object(Shown(self.world.trace.mark(Entry {
-            stage: view.map(|v| v.stage.clone()).unwrap_or_default(),
-            output: view.map(|v| v.output.clone()).unwrap_or_default(),
+            stage: view.map(|v| v.table.stage.clone()).unwrap_or_default(),
+            output: view.map(|v| v.table.output.clone()).unwrap_or_default(),
             row_key: view.map(|v| v.condition.clone()).unwrap_or_default(),
             unit: unit.clone(),
             format: format.to_owned(),
@@ -308,7 +308,13 @@ pub(crate) fn statements_table(
     markdown: &str,
     templates: &[String],
 ) -> Result<Table, TableError> {
-    let at = |id: usize| enclosed.iter().find(|e| e.statement == id);
+    let mut places: Vec<Option<&Enclosed>> = vec![None; recorded.len()];
+    for place in enclosed {
+        if let Some(known) = places.get_mut(place.statement) {
+            known.get_or_insert(place);
+        }
+    }
+    let at = |id: usize| places[id];
     let ids = || 0..recorded.len();
     let int = |pick: &dyn Fn(usize) -> Option<usize>| {
         ids().map(|id| pick(id).and_then(|v| i64::try_from(v).ok())).collect::<Vec<_>>()
@@ -346,8 +352,8 @@ pub(crate) fn statements_table(
                 }),
             )
             .describe("what is said of the rows, as JSON; null for a premise"),
-            Column::text("stage", text(&|id| Some(view(id)?.stage.clone()).filter(|s| !s.is_empty()))),
-            Column::text("output", text(&|id| Some(view(id)?.output.clone()))),
+            Column::text("stage", text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty()))),
+            Column::text("output", text(&|id| Some(view(id)?.table.output.clone()))),
             Column::text("condition", text(&|id| Some(view(id)?.condition.clone()))),
             Column::text("outcome", text(&|id| Some(recorded[id].outcome.word().to_owned())))
                 .describe("holds, alternative, premise, licensed, refused or undecided"),
@@ -361,7 +367,7 @@ pub(crate) fn statements_table(
                 .describe("the rows that stand against it, as JSON: digest of the table and row, from 0"),
             Column::text("reason", text(&|id| Some(recorded[id].reason.clone()))),
         ],
-        &[("key", "statement")],
+        &[("keys", "statement")],
     )
 }
 
@@ -386,7 +392,7 @@ pub(crate) fn rows(judgement: &Judgement) -> String {
     let Some(view) = &judgement.view else { return "[]".to_owned() };
     let rows = judgement.against.iter().map(|position| {
         let (part, row) = view.rows[*position];
-        serde_json::json!([view.parts[part].digest.to_string(), row])
+        serde_json::json!([view.table.parts[part].digest.to_string(), row])
     });
     Json::Array(rows.collect()).to_string()
 }

@@ -11,8 +11,9 @@ use super::rule::{
     Between, Consistent, Counted, Extremum, Only, OnlyThese, Rule, Side, Tested, That, Within,
 };
 use super::steps;
-use crate::data::{Miss, View, Where, same};
+use crate::data::Miss;
 use crate::language::declared;
+use crate::view::{View, Where, same};
 
 /// How a rule looks at tables.
 pub(crate) type Look<'a> = &'a dyn Fn(&str, &Where) -> Result<View, Miss>;
@@ -132,7 +133,7 @@ fn combined(rules: &[Rule], all: bool, look: Look<'_>) -> Result<Judgement, Miss
 fn truths(that: &str, view: &View) -> Result<(Predicate, Vec<Truth>), Miss> {
     let predicate = Predicate::parse(that)?;
     for column in predicate.columns() {
-        view.require(column)?;
+        view.table.require(column)?;
     }
     let truths = (0..view.rows.len()).map(|row| predicate.holds(&|column: &str| view.get(row, column)));
     let truths = truths.collect::<Result<_, Miss>>()?;
@@ -277,7 +278,7 @@ fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
 
 /// The values of a numeric column; the rows whose value is null.
 pub(super) fn numbers(view: &View, column: &str) -> Result<(Vec<Option<f64>>, Vec<usize>), Miss> {
-    view.require(column)?;
+    view.table.require(column)?;
     let mut values = Vec::with_capacity(view.rows.len());
     for row in 0..view.rows.len() {
         let value = view.get(row, column)?;
@@ -346,7 +347,7 @@ fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
     found.named.extend(lowest.map(|(row, _)| ("lowest", row)));
     found.named.extend(highest.map(|(row, _)| ("highest", row)));
-    let unit = view.unit(&r.column);
+    let unit = view.table.unit(&r.column);
     for (name, bound) in [("low", r.low), ("high", r.high)] {
         found.values.extend(bound.map(|b| (name, Scalar::Float(b), unit.clone())));
     }
@@ -382,9 +383,9 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
         false => format!("further away: {}", rows_text(view, &against, &columns)),
     };
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found.values.extend(r.by.map(|by| ("by", Scalar::Float(by), view.unit(&r.column))));
+    found.values.extend(r.by.map(|by| ("by", Scalar::Float(by), view.table.unit(&r.column))));
     found.values.extend(r.ratio.map(|by| ("ratio", Scalar::Float(by), Some("1".to_owned()))));
-    found.values.extend(r.of.as_f64().map(|of| ("of", Scalar::Float(of), view.unit(&r.column))));
+    found.values.extend(r.of.as_f64().map(|of| ("of", Scalar::Float(of), view.table.unit(&r.column))));
     Ok(found)
 }
 
@@ -433,7 +434,7 @@ fn tested(r: &Tested, view: &View, significant: bool) -> Result<Judgement, Miss>
 fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
     let (values, null) = numbers(view, &r.column)?;
     for axis in &r.across {
-        view.require(axis)?;
+        view.table.require(axis)?;
         let first = view.get(0, axis)?;
         let mut others = (1..view.rows.len()).map(|row| view.get(row, axis));
         if others.all(|v| v.is_ok_and(|v| same(&v, &first))) {

@@ -16,7 +16,7 @@ mod rule;
 mod steps;
 mod token;
 
-pub use again::{Rejudged, TablePart, judge_again};
+pub use again::{Judge, Rejudged, TablePart};
 pub(crate) use bound::{Outcome, Recorded, install, statements_table};
 pub(crate) use judge::judge;
 pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::predicate::Predicate;
-use crate::data::Where;
 use crate::language::declared;
 use crate::settings::OneOrMany;
+use crate::view::Where;
 
 /// A condition that chooses rows: columns, and the value or values each must have.
 pub(crate) type Only = BTreeMap<String, OneOrMany>;

@@ -5,7 +5,8 @@ use artifacts::Scalar;
 use super::judge::{Judgement, is_one, numbers, rows_text, unknown};
 use super::predicate::Truth;
 use super::rule::{Direction, Steps};
-use crate::data::{Miss, View, same};
+use crate::data::Miss;
+use crate::view::{View, same};
 
 /// A step of one series: positions of the rows it leads from and to, and the change of `y`
 /// in the direction asked for (positive goes that way).
@@ -110,6 +111,6 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
     let against = if is { Vec::new() } else { rows };
     let mut found = Judgement::new(view, Truth::of(is), against, format!("the steepest step is {text}"));
     found.named.extend([("from", step.from), ("to", step.to), ("row", step.to)]);
-    found.values.push(("step", Scalar::Float(most), view.unit(&r.y)));
+    found.values.push(("step", Scalar::Float(most), view.table.unit(&r.y)));
     Ok(found)
 }

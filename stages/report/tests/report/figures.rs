@@ -41,6 +41,8 @@ fn lab() -> Lab {
         Column::float("value", [253.0, 9.1, 29.9, 0.4].map(Some)),
         Column::float("ci_low", [240.0, 8.0, 29.0, 0.3].map(Some)),
         Column::float("ci_high", [267.0, 10.3, 30.8, 0.5].map(Some)),
+        Column::float("std_error", [Some(4.4), Some(0.38), None, None]),
+        Column::text("covariances", [Some("19.36 1.4"), Some("1.4 0.1444"), None, None]),
     ]);
     let models = ["small-1b", "middle-8b", "large-70b"];
     let breaks = Table::new(vec![
@@ -59,7 +61,7 @@ fn lab() -> Lab {
             Column::float("ttft", [210.0, 260.0, 420.0, 340.0, 390.0, 610.0].map(Some)).unit("ms"),
             Column::float("memory", [4.9, 8.5, 16.1, 5.2, 9.0, 17.3].map(Some)).unit("GiB"),
         ],
-        &[("key", "engine,quantisation")],
+        &[("keys", "engine,quantisation")],
     );
     let tables = [("scaling", scaling), ("fit", fit), ("breaks", breaks), ("tradeoff", tradeoff)];
     let tables: Vec<(&str, Table)> = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
@@ -198,6 +200,26 @@ fn what_a_figure_cannot_show_is_said() {
 fn the_ceiling_of_a_fit_is_told_with_its_interval() {
     let svg = draw(&settings("fit")).unwrap();
     assert!(svg.contains("serial: vmax 29.9 [29.0, 30.8]"), "{svg}");
+}
+
+#[test]
+fn a_fitted_curve_has_a_band_where_its_table_has_covariances() {
+    let svg = draw(&settings("fit")).unwrap();
+    let bands = |class: &str| svg.lines().filter(|l| l.starts_with("<path") && l.contains(class)).count();
+    assert_eq!((bands("band c0"), bands("band c1")), (1, 0), "{svg}");
+    assert!(
+        svg.lines().any(|l| l.starts_with("<rect") && l.contains("band c1")),
+        "the interval of its ceiling"
+    );
+}
+
+#[test]
+fn a_null_in_a_heat_map_has_the_word_declared() {
+    let mut settings = settings("heat-map");
+    settings["value"] = json!("low");
+    assert!(draw(&settings).unwrap().contains(">n/a<"));
+    settings["null"] = json!("not told");
+    assert!(draw(&settings).unwrap().contains(">not told<"));
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) fn store_table(store: &Store, table: &Table) -> Artifact {
     Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
 }
 
-fn store_json(store: &Store, value: &Json) -> Artifact {
+pub(crate) fn store_json(store: &Store, value: &Json) -> Artifact {
     let bytes = serde_json::to_vec_pretty(value).unwrap();
     let digest = store.put(&bytes).unwrap();
     Artifact { digest, media: Media::Json, bytes: bytes.len() as u64, rows: None }

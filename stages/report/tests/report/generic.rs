@@ -101,3 +101,46 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
     lab.inputs.last_mut().unwrap().cells = checks(&lab, "measured");
     assert!(said(&lab).is_empty());
 }
+
+#[test]
+fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
+    let lab = lab();
+    let render = |other: &str, text: &str| {
+        let main = r#"{% from "other.md" import f %}{{ f() }}{% include "other.md" %}"#;
+        let templates = [("t.md", main), (other, text)].map(|(n, t)| (n.to_owned(), t.to_owned()));
+        lab.render(&json!({"template": "t.md"}), &Templates(BTreeMap::from(templates)))
+            .map(|done| markdown(&done))
+            .map_err(|f| f.reason)
+    };
+    let error = render("other.md", "{% macro f() %}\n  a {{ nowhere }}{% endmacro %}").unwrap_err();
+    assert!(error.contains("other.md:2:8: ") && error.contains("nowhere"), "{error}");
+    let error =
+        render("other.md", "{% macro f() %}{% endmacro %}\n\nb {{ value(\"a\", none, \"c\") }}").unwrap_err();
+    assert!(error.contains("other.md:3:"), "{error}");
+    let error = render("other.md", "{% macro f() %}{% endmacro %}\n{{ undefined_function(1) }}").unwrap_err();
+    assert!(error.contains("other.md:2:") && error.contains("undefined_function"), "{error}");
+    let error = render("another.md", "").unwrap_err();
+    assert!(error.contains("no template `other.md` (used by `t.md` line 1)"), "{error}");
+}
+
+#[test]
+fn a_study_of_its_own_needs_prose_and_no_layout() {
+    let template = "{% from \"macros.md\" import result, section %}\n# {{ title() }}\n\n{% include \
+                    \"partials/question.md\" %}\n\n{% call section(\"Scaling\", \"does it scale?\") %}{% call \
+                    result(\"efficiency\") %}The rows fall.{% endcall %}{% endcall %}\n\nSee {{ ref(\"efficiency\") }}.\n";
+    let mut templates = shipped();
+    templates.0.insert("t.md".to_owned(), template.to_owned());
+    let columns = json!([{"column": "configuration"}, {"column": "efficiency", "format": "0.00"}]);
+    let table = json!({"from": "results.efficiency", "caption": "Rows.", "columns": columns});
+    let settings = json!({"template": "t.md", "tables": {"efficiency": table}});
+    let text = markdown(&lab().render(&settings, &templates).map_err(|f| f.reason).unwrap());
+    for part in [
+        "### Scaling\n",
+        "*Question: does it scale?*",
+        "**Table 1.** Rows.",
+        "**Observations.** The rows fall.",
+        "See Table 1.",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}

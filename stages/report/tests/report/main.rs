@@ -1,10 +1,13 @@
 //! The report stage from outside: synthetic tables in a store, templates in a library.
 
 mod claims;
+mod environment;
 mod figures;
 mod fixture;
+mod footnotes;
 mod generic;
 mod html;
+mod ratios;
 mod rendering;
 mod statements;
 mod typed_numbers;

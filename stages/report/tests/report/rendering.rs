@@ -231,3 +231,38 @@ fn a_shown_value_cannot_be_compared() {
         format!(r#"{{% if raw("results.efficiency", {only}, "efficiency") == 0.52 %}}yes{{% endif %}}"#);
     assert_eq!(Lab::new().render_text(&text).as_deref(), Ok("yes\n"));
 }
+
+#[test]
+fn the_rows_visited_grow_as_the_numbers_shown_do() {
+    use crate::fixture::{cell, coordinates, store_table};
+    use artifacts::{Column, Table};
+    let visited = |rows: i64| {
+        let mut lab = Lab::new();
+        let table = Table::with_metadata(
+            vec![
+                Column::int("n", (0..rows).map(Some)),
+                Column::text("group", (0..rows).map(|n| Some(format!("g{}", n % 7)))),
+                Column::float("x", (0..rows).map(|n| Some(n as f64))),
+            ],
+            &[("keys", "n")],
+        );
+        let outputs = vec![("many", store_table(&lab.store, &table.unwrap()))];
+        lab.inputs[3].cells = vec![cell(coordinates(&[]), outputs)];
+        let mut text = String::new();
+        for n in 0..rows {
+            let group = format!("g{}", n % 7);
+            let only = format!("{{\"n\": {n}, \"group\": [\"{group}\", \"none\"]}}");
+            text.push_str(&format!("{{{{ value(\"results.many\", {only}, \"x\") }}}} and "));
+            text.push_str(&format!(
+                "{{% call holds(\"results.many\", {{\"n\": {n}}}, \"x = {n}\") %}}so{{% endcall %}}\n\n"
+            ));
+        }
+        let parameters = canonical(&json!({"template": "t.md"}), &Templates::one(&text)).unwrap();
+        let parameters = serde_json::from_value(parameters).unwrap();
+        let data = std::sync::Arc::new(report::Data::new(&lab.inputs, Some(&lab.study)));
+        report::render(&parameters, &data, &lab.store).unwrap();
+        data.rows_visited()
+    };
+    let (less, more) = (visited(50), visited(200));
+    assert_eq!((less, more), (200, 800), "a row is visited for each index and for each question about it");
+}

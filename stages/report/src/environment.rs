@@ -1,0 +1,238 @@
+//! The environments and servers of a study side by side: what each is, and what differs between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::{Column, Table};
+use pipeline::stage::{CellStatus, Coordinates, Input, InputCell, Json};
+
+use crate::data::{Data, Miss};
+use crate::footnotes::boxes;
+
+/// The outputs that describe an environment or a server.
+const DESCRIPTORS: [&str; 3] = ["host", "environment", "server"];
+
+/// The beginning of the names of tables of facets; the stage follows.
+pub(crate) const FACETS: &str = "facets-";
+
+/// What a cell is made of: values by facet.
+type Facets = BTreeMap<String, String>;
+
+/// Reads one descriptor of each ok cell of a stage. What was merely observed of a host is no facet.
+fn described<'a>(
+    data: &Data,
+    input: &'a Input,
+    output: &str,
+) -> Result<Vec<(&'a Coordinates, Facets)>, Miss> {
+    let mut sides = Vec::new();
+    let mut unread = false;
+    for cell in ok(input) {
+        let Some(artifact) = cell.outputs.get(output) else { continue };
+        match data.by_digest(&artifact.digest) {
+            Ok(document) => {
+                let mut flat = Facets::new();
+                match document.get("facets").filter(|_| output == "host") {
+                    Some(facets) => flatten("", facets, &mut flat),
+                    None => flatten("", &document, &mut flat),
+                }
+                flat.retain(|key, _| is_own(data, output, key));
+                sides.push((&cell.coordinates, flat));
+            }
+            Err(Miss::Unread) => unread = true,
+            Err(miss) => return Err(miss),
+        }
+    }
+    if unread { Err(Miss::Unread) } else { Ok(sides) }
+}
+
+/// Whether a descriptor is the place to tell a value: a server repeats the environment it runs in, both
+/// repeat their host, and an engine's definition shows in the settings and the command that follow from it.
+fn is_own(data: &Data, output: &str, key: &str) -> bool {
+    let has = |output: &str| {
+        let cells = data.stages().iter().filter(|s| s.kind == "provision").flat_map(|s| &s.cells);
+        cells.into_iter().any(|c| c.outputs.contains_key(output))
+    };
+    let of = |part: &str| key.strip_prefix(part).is_some_and(|rest| rest.starts_with('.'));
+    let repeats_host = output != "host" && of("facets") && has("host");
+    let repeats_environment = output == "server" && (of("engine") || of("model")) && has("environment");
+    !(repeats_host || repeats_environment || of("engine.definition"))
+}
+
+/// How each facet stands, the sides compared.
+fn states<'a>(data: &Data, stage: &str, sides: &[&'a Facets]) -> BTreeMap<&'a str, &'static str> {
+    let keys: BTreeSet<&str> = sides.iter().flat_map(|facets| facets.keys()).map(String::as_str).collect();
+    let values = |key: &str| sides.iter().map(|facets| facets.get(key)).collect::<Vec<_>>();
+    let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
+        values if values.len() < 2 => "same",
+        _ if is_planned(data, stage, key) => "planned",
+        values if values.contains(&None) => "unmatched",
+        _ => "confound",
+    };
+    let mut found: BTreeMap<&str, &'static str> = keys.iter().map(|key| (*key, state(key))).collect();
+    let planned: Vec<&str> = keys.into_iter().filter(|key| found[key] == "planned").collect();
+    for (key, state) in &mut found {
+        // The command and the limits of a server are made from its settings, and from nothing else.
+        let made = ["command.", "limits."].iter().any(|part| key.starts_with(part));
+        if made && matches!(*state, "confound" | "unmatched") && !planned.is_empty() {
+            let mut by_plan: BTreeMap<Vec<Option<&String>>, Option<&String>> = BTreeMap::new();
+            let follows = sides.iter().all(|facets| {
+                let plan = planned.iter().map(|key| facets.get(*key)).collect();
+                *by_plan.entry(plan).or_insert(facets.get(*key)) == facets.get(*key)
+            });
+            if follows {
+                *state = "follows";
+            }
+        }
+    }
+    found
+}
+
+/// A facet that is not the same in all cells of its stage.
+struct Difference {
+    stage: String,
+    key: String,
+    values: String,
+    kind: &'static str,
+}
+
+fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
+    let mut found = Vec::new();
+    let mut unread = false;
+    for input in data.stages().iter().filter(|s| matches!(s.kind.as_str(), "provision" | "serve")) {
+        for output in DESCRIPTORS {
+            let sides = match described(data, input, output) {
+                Ok(sides) => sides,
+                Err(Miss::Unread) => {
+                    unread = true;
+                    continue;
+                }
+                Err(miss) => return Err(miss),
+            };
+            let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
+            for (key, kind) in states(data, &input.stage, &facets) {
+                if kind == "same" {
+                    continue;
+                }
+                let value = |facets: &Facets| facets.get(key).map_or("(absent)", |v| v).to_owned();
+                let values: Vec<String> =
+                    sides.iter().map(|(cell, facets)| format!("{cell}: {}", value(facets))).collect();
+                found.push(Difference {
+                    stage: input.stage.clone(),
+                    key: key.to_owned(),
+                    values: values.join("; "),
+                    kind,
+                });
+            }
+        }
+    }
+    if unread { Err(Miss::Unread) } else { Ok(found) }
+}
+
+/// Whether the experiment itself sets the value from an axis.
+fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
+    let Ok(study) = data.study() else { return false };
+    let settings = study.spec.get("stages").and_then(|s| s.get(stage)).and_then(|s| s.get("settings"));
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let mut flat = Facets::new();
+    if let Some(settings) = settings {
+        flatten("", settings, &mut flat);
+    }
+    flat.iter().any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
+}
+
+fn flatten(path: &str, json: &Json, into: &mut Facets) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match json {
+        Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
+        Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
+        Json::Array(items) if items.iter().any(Json::is_object) => {
+            items.iter().enumerate().for_each(|(at, item)| flatten(&below(&at.to_string()), item, into));
+        }
+        Json::Array(items) => {
+            let text = |item: &Json| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            into.insert(path.to_owned(), items.iter().map(text).collect::<Vec<_>>().join(" "));
+        }
+        other => drop(into.insert(path.to_owned(), other.to_string())),
+    }
+}
+
+/// Returns the cells of an input that are ok.
+pub(crate) fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
+    input.cells.iter().filter(|c| c.status == CellStatus::Ok)
+}
+
+/// Returns how many facets differ without being set from an axis.
+///
+/// # Errors
+/// If a descriptor is not read yet.
+pub(crate) fn confounds(data: &Data) -> Result<usize, Miss> {
+    Ok(differences(data)?.into_iter().filter(|d| !matches!(d.kind, "planned" | "follows")).count())
+}
+
+/// Returns what differs: the table `environment`.
+///
+/// # Errors
+/// If a descriptor is not read yet.
+pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
+    let found = differences(data)?;
+    let table = Table::with_metadata(
+        vec![
+            Column::text("stage", found.iter().map(|d| Some(d.stage.as_str()))),
+            Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
+            Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
+            Column::text("kind", found.iter().map(|d| Some(d.kind))).describe(
+                "planned if the experiment sets the value from an axis, follows if it is made from such values, \
+                 unmatched if a side has no such key, else a confound",
+            ),
+        ],
+        &[("keys", "stage,key")],
+    );
+    Ok(table.map_err(|e| e.to_string())?)
+}
+
+/// Returns the facets of a stage side by side, if the name asks for them: a row a facet, a column for
+/// the cells that agree in all of them, and where there are several, how the facet stands.
+///
+/// # Errors
+/// If there is no such stage, or a descriptor is not read yet.
+pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
+    let Some(stage) = name.strip_prefix(FACETS) else { return Ok(None) };
+    let input = data.stages().iter().find(|s| s.stage == stage);
+    let input = input.ok_or_else(|| format!("this report does not need a stage `{stage}`"))?;
+    let mut cells: Vec<(&Coordinates, Facets)> =
+        ok(input).map(|cell| (&cell.coordinates, Facets::new())).collect();
+    let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
+    for output in DESCRIPTORS {
+        let sides = described(data, input, output)?;
+        let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
+        stands.extend(
+            states(data, stage, &facets).into_iter().map(|(key, state)| (format!("{output}.{key}"), state)),
+        );
+        for (coordinates, flat) in sides {
+            if let Some((_, facets)) = cells.iter_mut().find(|(at, _)| *at == coordinates) {
+                facets.extend(flat.into_iter().map(|(key, value)| (format!("{output}.{key}"), value)));
+            }
+        }
+    }
+    let mut groups: Vec<(Vec<&Coordinates>, Facets)> = Vec::new();
+    for (coordinates, facets) in cells {
+        match groups.iter_mut().find(|(_, known)| *known == facets) {
+            Some((members, _)) => members.push(coordinates),
+            None => groups.push((vec![coordinates], facets)),
+        }
+    }
+    let keys: BTreeSet<&String> = groups.iter().flat_map(|(_, f)| f.keys()).collect();
+    let mut columns = vec![Column::text("facet", keys.iter().map(|k| Some(k.as_str())))];
+    for (members, facets) in &groups {
+        let title = boxes(members).join("; ");
+        let title = if title.is_empty() { stage.to_owned() } else { title };
+        columns.push(Column::text(title, keys.iter().map(|k| facets.get(*k).cloned())));
+    }
+    if groups.len() > 1 {
+        let states = keys.iter().map(|key| stands.get(*key).copied());
+        columns.push(Column::text("state", states).describe(
+            "same, planned (set from an axis), follows (made from what is planned), confound, or unmatched",
+        ));
+    }
+    let table = Table::with_metadata(columns, &[("keys", "facet")]);
+    Ok(Some(table.map_err(|e| e.to_string())?))
+}

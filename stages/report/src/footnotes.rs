@@ -1,0 +1,367 @@
+//! Footnotes from the ledger: which cells the rows of a table, or the marks of a figure, lack, and why.
+//!
+//! An analysis table carries the cells that should have contributed and did not, in its note
+//! `missing`. Which rows they concern follows from the rows' keys and, where a row was made of
+//! other rows (such as an anchor), from the lineage beside the table. A table of a load stage lacks the cells
+//! that the ledger says are not ok.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use artifacts::{Digest, Scalar};
+use minijinja::{Environment, Error};
+use pipeline::stage::{CellStatus, Coordinates, MissingCell};
+
+use crate::data::{Data, Miss};
+use crate::format::clean;
+use crate::language::{World, render_text};
+use crate::trace::{Entry, Source};
+use crate::view::{Opened, View, Where, same};
+
+/// What a shown table or figure lacks.
+#[derive(Debug, Default)]
+pub(crate) struct Lacks {
+    /// For each shown row its markers; empty if no row needs one.
+    pub(crate) markers: Vec<String>,
+    /// Which cells rows lack for which reason: marker (none if all shown rows do), cells.
+    rows: Vec<(Option<char>, String)>,
+    /// The cells without a row of their own.
+    absent: Vec<String>,
+}
+
+impl Lacks {
+    /// Returns the footnotes of a table, a paragraph each.
+    pub(crate) fn of_table(&self) -> Vec<String> {
+        let of_all: Vec<String> =
+            self.rows.iter().filter(|(marker, _)| marker.is_none()).map(|(_, cells)| cells.clone()).collect();
+        let marked =
+            self.rows.iter().filter_map(|(marker, cells)| Some(format!("{} Without {cells}.", (*marker)?)));
+        marked.chain(one("Rows without", &of_all)).chain(one("Not in a row", &self.absent)).collect()
+    }
+
+    /// Returns the footnotes of a figure, a paragraph each.
+    pub(crate) fn of_figure(&self) -> Vec<String> {
+        let marks: Vec<String> = self.rows.iter().map(|(_, cells)| cells.clone()).collect();
+        one("Drawn without", &marks).into_iter().chain(one("Not drawn", &self.absent)).collect()
+    }
+}
+
+fn one(what: &str, cells: &[String]) -> Option<String> {
+    (!cells.is_empty()).then(|| format!("{what}: {}.", cells.join("; ")))
+}
+
+/// Markers that are no numerals.
+const MARKERS: &str = "ᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ";
+
+/// More reasons than this are told by status or gate alone, as is a reason told before.
+const IN_FULL: usize = 4;
+
+/// Finds what the rows of a view lack; `only` is the condition that chose them.
+///
+/// # Errors
+/// If a table, a lineage or a note cannot be read.
+pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result<Lacks, Miss> {
+    let data = &world.data;
+    let table = &view.table;
+    let load = data.stages().iter().find(|s| s.stage == table.stage && s.kind == "load");
+    if let Some(input) = load {
+        let gone = input.cells.iter().filter(|c| c.status != CellStatus::Ok);
+        let gone = gone.filter(|c| meets(&c.coordinates, only)).map(|c| c.coordinates.to_string());
+        let absent = from_ledger(world, &table.stage, &gone.collect::<Vec<_>>())?;
+        return Ok(Lacks { absent, ..Lacks::default() });
+    }
+    let (mut concerned, mut absent) = (Vec::<(Lacking, Vec<usize>)>::new(), Vec::new());
+    for (number, part) in table.parts.iter().enumerate() {
+        let Some(note) = part.content.metadata("missing").filter(|note| note != "[]") else { continue };
+        let missing: Vec<MissingCell> = serde_json::from_str(&note)
+            .map_err(|e| format!("the note `missing` of `{name}` cannot be read: {e}"))?;
+        let mut search = Search::new(data, &table.stage, number, &missing);
+        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); missing.len()];
+        for (position, (_, row)) in view.rows.iter().enumerate().filter(|(_, (p, _))| *p == number) {
+            for cell in search.lacks(&table.output, *row)?.iter() {
+                rows[*cell].push(position);
+            }
+        }
+        for (cell, rows) in missing.iter().zip(rows) {
+            let lacking = Lacking { part: number, cell: cell.clone() };
+            if !rows.is_empty() {
+                concerned.push((lacking, rows));
+            } else if meets(&cell.coordinates, only) && !has_row(table, number, cell)? {
+                absent.push((lacking, rows));
+            }
+        }
+    }
+    let mut lacks = Lacks { markers: vec![String::new(); view.rows.len()], ..Lacks::default() };
+    let mut letters = MARKERS.chars().cycle();
+    for group in by_reason(world, concerned) {
+        let marker = (group.rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));
+        for row in &group.rows {
+            lacks.markers[*row].extend(marker);
+        }
+        lacks.rows.push((marker, group.told(world, table)));
+    }
+    lacks.absent = by_reason(world, absent).iter().map(|group| group.told(world, table)).collect();
+    Ok(lacks)
+}
+
+/// Missing cells that are told with the same reason.
+struct Group {
+    reason: String,
+    cells: Vec<Lacking>,
+    rows: BTreeSet<usize>,
+}
+
+/// Puts cells together by what is told of their reason: all of it where it is told for the first time
+/// in the report and there are few, else the status or gate.
+fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
+    let mut told = world.reasons.lock().expect("no holder of this lock panics");
+    let distinct: BTreeSet<String> = lacking.iter().map(|(l, _)| l.cell.reason.clone()).collect();
+    let mut groups: Vec<Group> = Vec::new();
+    for (lacking, rows) in lacking {
+        let reason = &lacking.cell.reason;
+        let short = distinct.len() > IN_FULL || told.contains(reason);
+        let reason = if short { reason.split(": ").next().unwrap_or(reason) } else { reason }.to_owned();
+        let at = groups.iter().position(|g| g.reason == reason).unwrap_or_else(|| {
+            groups.push(Group { reason, cells: Vec::new(), rows: BTreeSet::new() });
+            groups.len() - 1
+        });
+        groups[at].rows.extend(rows);
+        groups[at].cells.push(lacking);
+    }
+    if distinct.len() <= IN_FULL {
+        told.extend(distinct);
+    }
+    groups
+}
+
+/// Returns the one footnote of a table or figure that declares that it has none, if there would be any.
+///
+/// # Errors
+/// If the reason does not render.
+pub(crate) fn left_out(
+    world: &World,
+    environment: &Environment<'_>,
+    name: &str,
+    reason: &str,
+    notes: &[String],
+) -> Result<Vec<String>, Error> {
+    if notes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let reason = render_text(world, environment, &format!("no-footnotes of {name}"), reason)?;
+    Ok(vec![format!("Cells are missing here and are not listed: {}.", reason.trim_end_matches('.'))])
+}
+
+/// A missing cell, and the part of the table whose note names it.
+#[derive(Clone, Debug)]
+struct Lacking {
+    part: usize,
+    cell: MissingCell,
+}
+
+/// Whether coordinates are among those a condition asks for, as far as it speaks of their axes.
+fn meets(coordinates: &Coordinates, only: &Where) -> bool {
+    only.iter().all(|(axis, values)| {
+        coordinates.get(axis).is_none_or(|actual| values.iter().any(|v| same(v, actual)))
+    })
+}
+
+/// Whether a row can be about a cell: its keys agree with the coordinates on the axes they share.
+fn agrees(table: &Opened, place: (usize, usize), cell: &MissingCell) -> Result<bool, Miss> {
+    for key in table.keys() {
+        if let Some(label) = cell.coordinates.get(key) {
+            let value = table.at(place, key)?;
+            if !same(&value, label) && value.to_string() != label.to_string() {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn has_row(table: &Opened, part: usize, cell: &MissingCell) -> Result<bool, Miss> {
+    for row in 0..table.parts[part].content.rows() {
+        if agrees(table, (part, row), cell)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The missing cells that rows lack, by position in the list.
+type Cells = Rc<BTreeSet<usize>>;
+
+/// What rows were made of: source, first row, one past the last.
+type Sources = Rc<BTreeMap<usize, Vec<(String, usize, usize)>>>;
+
+/// Follows rows of one cell of an analysis to the rows they were made of.
+struct Search<'a> {
+    data: &'a Data,
+    stage: &'a str,
+    part: usize,
+    missing: &'a [MissingCell],
+    known: BTreeMap<(String, usize), Cells>,
+    lineages: BTreeMap<String, Sources>,
+}
+
+impl<'a> Search<'a> {
+    fn new(data: &'a Data, stage: &'a str, part: usize, missing: &'a [MissingCell]) -> Self {
+        Self { data, stage, part, missing, known: BTreeMap::new(), lineages: BTreeMap::new() }
+    }
+
+    /// The cells that a row of a table lacks, itself or in the rows it was made of.
+    fn lacks(&mut self, output: &str, row: usize) -> Result<Cells, Miss> {
+        let key = (output.to_owned(), row);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        // Against circles; a lineage has none.
+        self.known.insert(key.clone(), Cells::default());
+        let table = self.data.open(&format!("{}.{output}", self.stage))?;
+        let mut found = BTreeSet::new();
+        for (number, cell) in self.missing.iter().enumerate() {
+            if agrees(&table, (self.part, row), cell)? {
+                found.insert(number);
+            }
+        }
+        let sources = self.lineage(output)?;
+        for (source, start, end) in sources.get(&row).into_iter().flatten() {
+            let of = self.data.open(&format!("{}.{source}", self.stage))?;
+            // A row made of a whole table says nothing of which of its rows it needs.
+            if (*start, *end) == (0, of.parts[self.part].content.rows()) {
+                continue;
+            }
+            for row in *start..*end {
+                found.extend(self.lacks(source, row)?.iter());
+            }
+        }
+        let found = Rc::new(found);
+        self.known.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// What each row of a table was made of, as far as those are tables of the same stage.
+    fn lineage(&mut self, output: &str) -> Result<Sources, Miss> {
+        if let Some(known) = self.lineages.get(output) {
+            return Ok(known.clone());
+        }
+        let name = format!("{}.{output}.lineage", self.stage);
+        let mut sources: BTreeMap<usize, Vec<(String, usize, usize)>> = BTreeMap::new();
+        if self.data.has(&name) {
+            let table = self.data.open(&name)?;
+            let part = &table.parts[self.part].content;
+            let wrong = |e: artifacts::TableError| Miss::from(format!("`{name}`: {e}"));
+            let rows = [
+                part.int("row").map_err(wrong)?,
+                part.int("source_row_start").map_err(wrong)?,
+                part.int("source_row_end").map_err(wrong)?,
+            ];
+            for (line, source) in part.text("source").map_err(wrong)?.into_iter().enumerate() {
+                let at = |column: usize| rows[column][line].and_then(|v| usize::try_from(v).ok());
+                let (Some(source), Some(row), Some(start), Some(end)) = (source, at(0), at(1), at(2)) else {
+                    continue;
+                };
+                if source.parse::<Digest>().is_err() {
+                    sources.entry(row).or_default().push((source.to_owned(), start, end));
+                }
+            }
+        }
+        let sources = Rc::new(sources);
+        self.lineages.insert(output.to_owned(), sources.clone());
+        Ok(sources)
+    }
+}
+
+impl Group {
+    /// Writes the cells with their reason, traced to the note of the table.
+    fn told(&self, world: &World, table: &Opened) -> String {
+        let mut by_part: BTreeMap<usize, Vec<&Coordinates>> = BTreeMap::new();
+        for Lacking { part, cell } in &self.cells {
+            by_part.entry(*part).or_default().push(&cell.coordinates);
+        }
+        let mut parts = Vec::new();
+        for (part, cells) in by_part {
+            let conditions = boxes(&cells);
+            let last = conditions.len() - 1;
+            for (at, condition) in conditions.into_iter().enumerate() {
+                let reason = if at == last { format!(" ({})", self.reason) } else { String::new() };
+                let text = clean(&format!("{condition}{reason}"));
+                parts.push(world.trace.mark(Entry {
+                    stage: table.stage.clone(),
+                    output: table.output.clone(),
+                    artifact: Some(table.parts[part].digest),
+                    row_key: condition,
+                    ..Entry::new(Source::Table, "missing", Scalar::Text(self.reason.clone()), text)
+                }));
+            }
+        }
+        parts.join("; ")
+    }
+}
+
+/// Writes coordinates as few conditions `a=x|y,b=z` of which each holds all combinations of its labels.
+pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
+    let Some(first) = cells.first() else { return Vec::new() };
+    let axes: Vec<&str> = first.0.iter().map(|(axis, _)| axis.as_str()).collect();
+    let labels = |axis: &str| {
+        let mut found: Vec<String> = Vec::new();
+        for label in cells.iter().filter_map(|c| c.get(axis)).map(ToString::to_string) {
+            if !found.contains(&label) {
+                found.push(label);
+            }
+        }
+        found
+    };
+    let by_axis: Vec<(&str, Vec<String>)> = axes.iter().map(|axis| (*axis, labels(axis))).collect();
+    if by_axis.iter().map(|(_, labels)| labels.len()).product::<usize>() == cells.len() {
+        let pairs = by_axis.iter().map(|(axis, labels)| format!("{axis}={}", labels.join("|")));
+        return vec![pairs.collect::<Vec<_>>().join(",")];
+    }
+    // Apart on the first axis on which they differ.
+    let Some((axis, labels)) = by_axis.iter().find(|(_, labels)| labels.len() > 1) else {
+        return cells.iter().map(|c| c.to_string()).collect();
+    };
+    let with = |label: &String| -> Vec<&Coordinates> {
+        cells.iter().copied().filter(|c| c.get(axis).is_some_and(|v| v.to_string() == *label)).collect()
+    };
+    labels.iter().flat_map(|label| boxes(&with(label))).collect()
+}
+
+/// Writes cells of a load stage that are not ok, traced to their lines of the ledger.
+fn from_ledger(world: &World, stage: &str, cells: &[String]) -> Result<Vec<String>, Miss> {
+    if cells.is_empty() || world.data.study().is_err() {
+        return Ok(Vec::new());
+    }
+    let text = |text: &str| Scalar::Text(text.to_owned());
+    let only = vec![
+        ("stage".to_owned(), vec![text(stage)]),
+        ("cell".to_owned(), cells.iter().map(|c| text(c)).collect()),
+    ];
+    let lines = world.data.view("ledger", &only)?;
+    let line = |row: usize| {
+        let show = |column: &str| world.show(&lines, row, column, "", "no reason given");
+        Ok(format!("{} ({}: {})", show("cell")?, show("status")?, show("reason")?))
+    };
+    (0..lines.rows.len()).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(configuration: &str, clients: i64) -> Coordinates {
+        let text = Scalar::Text(configuration.to_owned());
+        Coordinates(vec![("configuration".to_owned(), text), ("clients".to_owned(), Scalar::Int(clients))])
+    }
+
+    #[test]
+    fn cells_are_told_as_few_products_of_labels() {
+        let cells = [cell("a", 1), cell("a", 2), cell("b", 1), cell("b", 2)];
+        assert_eq!(boxes(&cells.iter().collect::<Vec<_>>()), ["configuration=a|b,clients=1|2"]);
+        let cells = [cell("a", 1), cell("a", 2), cell("b", 2)];
+        assert_eq!(
+            boxes(&cells.iter().collect::<Vec<_>>()),
+            ["configuration=a,clients=1|2", "configuration=b,clients=2"]
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! The parts a report is put together from: declared tables and figures, their numbers, whole
+//! tables, and the facets of environments side by side.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use artifacts::Scalar;
+use minijinja::value::Value;
+use minijinja::{Environment, Error, State};
+
+use crate::data::Miss;
+use crate::language::{Shown, World, declared, error_of, render_text, shown, wrong};
+use crate::settings::Parameters;
+use crate::trace::{Entry, Source};
+use crate::{footnotes, ratios, tables};
+
+/// `Table 3` or `Figure 3`: the word and the number of each table and figure that is shown.
+pub(crate) fn labels(parameters: &Parameters, in_order: &[String]) -> BTreeMap<String, (&'static str, i64)> {
+    let words: BTreeMap<&str, &'static str> = (parameters.tables.iter().map(|t| (t.name.as_str(), "Table")))
+        .chain(parameters.figures.iter().map(|f| (f.name.as_str(), "Figure")))
+        .collect();
+    let mut last: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    for name in in_order {
+        if let Some(word) = words.get(name.as_str()) {
+            let number = last.entry(word).or_default();
+            *number += 1;
+            found.insert(name.clone(), (*word, *number));
+        }
+    }
+    found
+}
+
+impl World {
+    /// Returns `Table 3` or `Figure 3` for a declared name, marked as the report's own number.
+    pub(crate) fn label(&self, name: &str) -> Result<String, Miss> {
+        let Some((word, number)) = self.labels.get(name) else {
+            let Parameters { tables, figures, .. } = &*self.parameters;
+            let names = tables.iter().map(|t| t.name.as_str()).chain(figures.iter().map(|f| f.name.as_str()));
+            let names: Vec<_> = names.collect();
+            return Err(Miss::from(if names.contains(&name) {
+                format!("`{name}` is referred to and never shown: show it with `table` or `figure`")
+            } else {
+                format!("no table or figure `{name}` is declared; there are: {}", names.join(", "))
+            }));
+        };
+        let entry = Entry::new(Source::Structure, name, Scalar::Int(*number), number.to_string());
+        Ok(format!("{word} {}", self.trace.mark(entry)))
+    }
+
+    /// Returns a declared figure: picture, caption, footnotes.
+    fn figure(&self, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+        let label = self.label(name).map_err(error_of)?;
+        let figures = &self.parameters.figures;
+        let at = figures.iter().position(|f| f.name == name);
+        let at =
+            at.ok_or_else(|| wrong(&format!("`{name}` is a table; show it with `table(\"{name}\")`")))?;
+        self.figures.lock().expect("no holder of this lock panics").insert(at);
+        let settings = &figures[at].settings;
+        let title = render_text(self, environment, &format!("title of figure {name}"), &settings.title)?;
+        let caption =
+            render_text(self, environment, &format!("caption of figure {name}"), &settings.caption)?;
+        let only = declared(&settings.only);
+        let view = self.data.view(&settings.table, &only).map_err(error_of)?;
+        let notes = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?.of_figure();
+        let notes = match &settings.no_footnotes {
+            Some(reason) => footnotes::left_out(self, environment, name, reason, &notes)?,
+            None => notes,
+        };
+        let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
+        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{notes}"))
+    }
+}
+
+/// Adds the functions that give parts of a report.
+pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
+    let w = world.clone();
+    environment.add_function("declared", move |section: &str| match section {
+        "tables" => Ok(w.parameters.tables.iter().map(|t| t.name.clone()).collect::<Vec<_>>()),
+        "figures" => Ok(w.parameters.figures.iter().map(|f| f.name.clone()).collect()),
+        other => Err(wrong(&format!("`declared` lists `tables` or `figures`, not `{other}`"))),
+    });
+    let w = world.clone();
+    environment.add_function("stages", move |kind: &str| {
+        let stages = w.data.stages().iter().filter(|s| s.kind == kind);
+        stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
+    });
+    let w = world.clone();
+    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
+    let w = world.clone();
+    environment.add_function("whole_table", move |state: &State, name: &str| {
+        Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
+    });
+    let w = world.clone();
+    environment.add_function("facets", move |state: &State, stage: &str| {
+        Ok::<_, Error>(Value::from_object(Shown(tables::facets(&w, state.env(), stage)?)))
+    });
+    let w = world.clone();
+    environment.add_function("sides", move |table: &str, column: &str| {
+        shown(ratios::sides(&w, &w.data.view(table, &Vec::new()).map_err(error_of)?, column))
+    });
+    let w = world.clone();
+    environment.add_function("ref", move |name: &str| shown(w.label(name)));
+    let w = world.clone();
+    environment.add_function("table", move |state: &State, name: &str| {
+        let text = tables::render(&w, state.env(), name)?;
+        Ok::<_, Error>(Value::from_object(Shown(text)))
+    });
+    let w = world.clone();
+    environment.add_function("title", move |state: &State| {
+        let text = match &w.parameters.title {
+            Some(title) => render_text(&w, state.env(), "title", title)?,
+            None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(error_of)?,
+        };
+        Ok::<_, Error>(Value::from_object(Shown(text)))
+    });
+    let w = world.clone();
+    environment.add_function("figure", move |state: &State, name: &str| {
+        Ok::<_, Error>(Value::from_object(Shown(w.figure(state.env(), name)?)))
+    });
+}

@@ -1,0 +1,388 @@
+//! Tables as lookups see them: read once, indexed by the columns that conditions name.
+//!
+//! A condition is answered from an index over its columns, made at the first such question, so
+//! that a report of n lookups visits each row once for each set of columns and not n times.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use artifacts::{Digest, Ratio, Scalar, Table};
+use pipeline::stage::Coordinates;
+
+use crate::data::{Miss, lock};
+use crate::trace::Source;
+
+/// An output of one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<T> {
+    /// The cell.
+    pub coordinates: Coordinates,
+    /// The artifact.
+    pub digest: Digest,
+    /// The artifact read.
+    pub content: Arc<T>,
+}
+
+/// A condition: columns, and the values of which a row must have one.
+pub(crate) type Where = Vec<(String, Vec<Scalar>)>;
+
+/// A row: the position of its part, and its row there.
+type Place = (usize, usize);
+
+/// The rows that have given values in given columns, ascending.
+type Index = HashMap<Vec<Atom>, Vec<Place>>;
+
+/// A value as an index holds it: equal exactly if [`same`] says so.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Atom {
+    Null,
+    Bool(bool),
+    /// The bits of a double; zero has no sign.
+    Number(u64),
+    Text(String),
+}
+
+impl Atom {
+    /// `None` for what equals nothing, not even itself.
+    fn of(value: &Scalar) -> Option<Self> {
+        match value {
+            Scalar::Null => Some(Self::Null),
+            Scalar::Bool(value) => Some(Self::Bool(*value)),
+            Scalar::Text(value) => Some(Self::Text(value.clone())),
+            Scalar::Int(_) | Scalar::Float(_) => {
+                let number = value.as_f64().filter(|v| !v.is_nan())?;
+                Some(Self::Number(if number == 0.0 { 0 } else { number.to_bits() }))
+            }
+        }
+    }
+}
+
+/// An output of a stage: the tables of its cells one after the other, the cells' coordinates
+/// as columns beside those of the tables.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Whether the rows are those of a table or of the ledger.
+    pub source: Source,
+    /// The stage's name.
+    pub stage: String,
+    /// The output's name.
+    pub output: String,
+    /// The cells' tables.
+    pub parts: Vec<Part<Table>>,
+    /// The columns, coordinates first.
+    pub columns: Vec<String>,
+    /// The columns that tell rows apart, in order.
+    keys: Vec<String>,
+    /// Whether the table itself says which they are.
+    says_keys: bool,
+    indexes: Mutex<BTreeMap<Vec<String>, Arc<Index>>>,
+    visited: AtomicU64,
+}
+
+impl Opened {
+    /// Opens the tables of a stage's cells. `axes` tell rows apart where a table does not say
+    /// itself, in its note `keys`, which columns do.
+    pub(crate) fn new(
+        source: Source,
+        (stage, output): (&str, &str),
+        parts: Vec<Part<Table>>,
+        axes: &[String],
+    ) -> Self {
+        let (mut columns, mut keys, mut says_keys) = (Vec::new(), Vec::new(), false);
+        if let Some(first) = parts.first() {
+            columns.extend(first.coordinates.0.iter().map(|(axis, _)| axis.clone()));
+            columns.retain(|c| !first.content.has(c));
+            keys.clone_from(&columns);
+            columns.extend(first.content.names());
+            if let Some(note) = first.content.metadata("keys") {
+                says_keys = true;
+                keys.extend(note.split(',').map(|k| k.trim().to_owned()));
+            } else {
+                keys.splice(0..0, axes.iter().cloned());
+            }
+            let mut seen = BTreeSet::new();
+            keys.retain(|k| columns.contains(k) && seen.insert(k.clone()));
+        }
+        Self {
+            source,
+            stage: stage.to_owned(),
+            output: output.to_owned(),
+            parts,
+            columns,
+            keys,
+            says_keys,
+            indexes: Mutex::default(),
+            visited: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns how many rows were looked at so far, to make indexes and to answer conditions.
+    pub(crate) fn visited(&self) -> u64 {
+        self.visited.load(Ordering::Relaxed)
+    }
+
+    /// Returns the rows that meet a condition.
+    ///
+    /// # Errors
+    /// If the condition names a column that is not there.
+    pub(crate) fn choose(self: &Arc<Self>, condition: &Where) -> Result<View, Miss> {
+        for (column, _) in condition {
+            self.require(column)?;
+        }
+        let rows = match condition.as_slice() {
+            [] => self.places().collect(),
+            _ => self.find(condition)?,
+        };
+        self.visited.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        let mut keys = self.keys.clone();
+        if !self.says_keys {
+            let more = condition.iter().map(|(column, _)| column).filter(|c| !self.keys.contains(c));
+            keys.extend(more.cloned());
+        }
+        Ok(View { table: self.clone(), rows, condition: condition_text(condition), keys })
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> {
+        let parts = self.parts.iter().enumerate();
+        parts.flat_map(|(p, part)| (0..part.content.rows()).map(move |row| (p, row)))
+    }
+
+    /// Looks up each combination of the values of a condition, or goes through the index where
+    /// there are more combinations than entries.
+    fn find(&self, condition: &Where) -> Result<Vec<Place>, Miss> {
+        let index = self.index(condition.iter().map(|(column, _)| column.clone()).collect())?;
+        let wanted: Vec<BTreeSet<Atom>> =
+            condition.iter().map(|(_, values)| values.iter().filter_map(Atom::of).collect()).collect();
+        let combinations = wanted.iter().try_fold(1usize, |n, values| n.checked_mul(values.len()));
+        let mut rows = Vec::new();
+        if combinations.is_some_and(|n| n <= index.len()) {
+            let mut keys: Vec<Vec<Atom>> = vec![Vec::new()];
+            for values in &wanted {
+                let longer =
+                    |key: Vec<Atom>| values.iter().map(move |v| [&key[..], std::slice::from_ref(v)].concat());
+                keys = keys.into_iter().flat_map(longer).collect();
+            }
+            rows.extend(keys.iter().filter_map(|key| index.get(key)).flatten());
+        } else {
+            let meets = |key: &[Atom]| key.iter().zip(&wanted).all(|(value, wanted)| wanted.contains(value));
+            rows.extend(index.iter().filter(|(key, _)| meets(key)).flat_map(|(_, rows)| rows));
+        }
+        rows.sort_unstable();
+        Ok(rows)
+    }
+
+    fn index(&self, columns: Vec<String>) -> Result<Arc<Index>, Miss> {
+        if let Some(known) = lock(&self.indexes).get(&columns) {
+            return Ok(known.clone());
+        }
+        let mut index = Index::new();
+        for place in self.places() {
+            let values = columns.iter().map(|column| Ok(Atom::of(&self.at(place, column)?)));
+            if let Some(key) = values.collect::<Result<Option<Vec<Atom>>, Miss>>()? {
+                index.entry(key).or_default().push(place);
+            }
+            self.visited.fetch_add(1, Ordering::Relaxed);
+        }
+        let index = Arc::new(index);
+        lock(&self.indexes).insert(columns, index.clone());
+        Ok(index)
+    }
+
+    /// Returns a value of a row.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub(crate) fn at(&self, (part, row): Place, column: &str) -> Result<Scalar, Miss> {
+        let part = &self.parts[part];
+        if part.content.has(column) {
+            return Ok(part.content.value(column, row).map_err(|e| e.to_string())?);
+        }
+        self.require(column)?;
+        Ok(part.coordinates.get(column).cloned().unwrap_or(Scalar::Null))
+    }
+
+    /// Checks that there is a column (or coordinate) of this name.
+    ///
+    /// # Errors
+    /// If there is none; says which there are.
+    pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
+        if self.columns.iter().any(|c| c == column) {
+            return Ok(());
+        }
+        let (stage, output, known) = (&self.stage, &self.output, self.columns.join(", "));
+        Err(format!("`{stage}.{output}` has no column `{column}`; it has: {known}").into())
+    }
+
+    /// Returns the columns that tell rows apart, in order.
+    pub(crate) fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Returns the unit of a column.
+    pub(crate) fn unit(&self, column: &str) -> Option<String> {
+        self.parts.first().and_then(|p| p.content.unit(column))
+    }
+
+    /// Returns what is over what in a column of ratios.
+    pub(crate) fn ratio(&self, column: &str) -> Option<Ratio> {
+        self.parts.first().and_then(|p| p.content.ratio(column))
+    }
+}
+
+/// Rows of a table, chosen by a condition.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// The table.
+    pub table: Arc<Opened>,
+    /// The rows chosen.
+    pub rows: Vec<Place>,
+    /// The condition, as text.
+    pub condition: String,
+    /// The columns that tell rows apart, in order.
+    pub keys: Vec<String>,
+}
+
+impl View {
+    /// Returns a value of the chosen row `index`.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub(crate) fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
+        self.table.at(self.rows[index], column)
+    }
+
+    /// Returns the key columns of a chosen row and their values, `a=x,b=y`.
+    pub(crate) fn row_key(&self, index: usize) -> String {
+        let pairs = self.keys.iter().map(|k| match self.get(index, k) {
+            Ok(value) => format!("{k}={value}"),
+            Err(_) => k.clone(),
+        });
+        pairs.collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the key of a chosen row, or its position if it has none.
+    pub(crate) fn row_name(&self, index: usize) -> String {
+        let key = self.row_key(index);
+        if key.is_empty() { format!("row {}", self.rows[index].1) } else { key }
+    }
+
+    /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub(crate) fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
+        for column in by.iter().rev() {
+            let (descending, column) =
+                column.strip_prefix('-').map_or((false, column.as_str()), |rest| (true, rest));
+            self.table.require(column)?;
+            let mut keyed = Vec::with_capacity(self.rows.len());
+            for index in 0..self.rows.len() {
+                keyed.push((self.get(index, column)?, self.rows[index]));
+            }
+            keyed.sort_by(|(a, _), (b, _)| {
+                let (order, null) = order(a, b);
+                if descending && !null { order.reverse() } else { order }
+            });
+            self.rows = keyed.into_iter().map(|(_, row)| row).collect();
+        }
+        Ok(())
+    }
+}
+
+/// Whether two scalars are the same value; integers and doubles compare as numbers.
+pub(crate) fn same(a: &Scalar, b: &Scalar) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+fn order(a: &Scalar, b: &Scalar) -> (std::cmp::Ordering, bool) {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    match (a, b) {
+        (Scalar::Null, Scalar::Null) => (Equal, true),
+        (Scalar::Null, _) => (Greater, true),
+        (_, Scalar::Null) => (Less, true),
+        (Scalar::Text(a), Scalar::Text(b)) => (a.cmp(b), false),
+        (Scalar::Bool(a), Scalar::Bool(b)) => (a.cmp(b), false),
+        _ => match (a.as_f64(), b.as_f64()) {
+            (Some(a), Some(b)) => (a.total_cmp(&b), false),
+            _ => (a.to_string().cmp(&b.to_string()), false),
+        },
+    }
+}
+
+/// Writes a condition as text: `a=x|y,b=z`.
+pub(crate) fn condition_text(condition: &Where) -> String {
+    let pairs = condition.iter().map(|(column, values)| {
+        let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+        format!("{column}={}", values.join("|"))
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn opened(values: &[Scalar], others: &[i64]) -> Arc<Opened> {
+        let table = Table::new(vec![
+            Column::from_scalars("a", values).unwrap(),
+            Column::int("b", others.iter().map(|v| Some(*v))),
+        ]);
+        let part = |table| Part {
+            coordinates: Coordinates(vec![("cell".to_owned(), Scalar::Int(7))]),
+            digest: Digest::of(b""),
+            content: Arc::new(table),
+        };
+        Arc::new(Opened::new(Source::Table, ("s", "t"), vec![part(table.unwrap())], &[]))
+    }
+
+    fn number() -> impl Strategy<Value = Scalar> {
+        prop_oneof![
+            Just(Scalar::Null),
+            (-2i64..3).prop_map(Scalar::Int),
+            (-2i32..3).prop_map(|v| Scalar::Float(f64::from(v) / 2.0)),
+            Just(Scalar::Float(-0.0)),
+            Just(Scalar::Float(f64::NAN)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_finds_what_a_scan_finds(
+            rows in prop::collection::vec((number(), 0i64..3), 1..40),
+            wanted in prop::collection::vec(number(), 1..4),
+            others in prop::collection::vec(0i64..4, 1..5),
+        ) {
+            let (values, more): (Vec<Scalar>, Vec<i64>) = rows.into_iter().unzip();
+            let table = opened(&values, &more);
+            let condition = vec![
+                ("a".to_owned(), wanted.clone()),
+                ("b".to_owned(), others.iter().map(|v| Scalar::Int(*v)).collect()),
+                ("cell".to_owned(), vec![Scalar::Float(7.0)]),
+            ];
+            let scanned: Vec<Place> = (0..values.len())
+                .filter(|row| {
+                    let actual = table.at((0, *row), "a").unwrap();
+                    wanted.iter().any(|w| same(w, &actual)) && others.contains(&more[*row])
+                })
+                .map(|row| (0, row))
+                .collect();
+            prop_assert_eq!(table.choose(&condition).unwrap().rows, scanned);
+        }
+    }
+
+    #[test]
+    fn a_second_question_about_the_same_columns_visits_only_its_answers() {
+        let values: Vec<Scalar> = (0..100).map(Scalar::Int).collect();
+        let table = opened(&values, &[0; 100]);
+        let ask = |n| table.choose(&vec![("a".to_owned(), vec![Scalar::Int(n)])]).unwrap().rows.len();
+        assert_eq!((ask(3), table.visited()), (1, 101));
+        assert_eq!((ask(4), table.visited()), (1, 102));
+    }
+}

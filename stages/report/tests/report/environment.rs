@@ -1,0 +1,99 @@
+//! Environments and servers side by side.
+
+use pipeline::stage::Json;
+use serde_json::json;
+
+use crate::fixture::{Lab, coordinates, store_json, trace};
+
+/// A study of three servers: two that agree in everything, and one apart.
+fn lab(apart: &Json) -> Lab {
+    let mut lab = Lab::new();
+    let serve = &mut lab.inputs[1].cells;
+    let agreed = json!({"settings": {"parallel": 8, "cache": true}, "engine": {"name": "llama-cpp"}});
+    serve[0].outputs.insert("server".to_owned(), store_json(&lab.store, &agreed));
+    let mut twin = serve[0].clone();
+    twin.coordinates = coordinates(&[("configuration", artifacts::Scalar::Text("twin".to_owned()))]);
+    serve[1].outputs.insert("server".to_owned(), store_json(&lab.store, apart));
+    serve.push(twin);
+    lab.study.spec["stages"] = json!({"server": {"settings": {"parallel": "${configuration.slots}"}}});
+    lab
+}
+
+#[test]
+fn facets_stand_side_by_side_a_column_for_cells_that_agree() {
+    let lab = lab(&json!({"settings": {"parallel": 1, "cache": false}}));
+    let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+    let head = text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(head, "| facet | configuration=batched\\|twin | configuration=serial | state |");
+    let cache = text.lines().find(|l| l.contains("server.settings.cache")).unwrap();
+    assert!(cache.find("true") < cache.find("false"), "{text}");
+}
+
+#[test]
+fn a_facet_is_planned_a_confound_or_unmatched() {
+    let lab = lab(&json!({"settings": {"parallel": 1, "cache": false, "threads": 4}}));
+    let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+    let line = |facet: &str| text.lines().find(|l| l.contains(facet)).unwrap_or_default().to_owned();
+    assert!(line("settings.parallel").ends_with("| planned   |"), "{text}");
+    assert!(line("settings.cache").ends_with("| confound  |"), "{text}");
+    let threads = line("settings.threads");
+    assert!(threads.contains("not there") && threads.ends_with("| unmatched |"), "{text}");
+    // Of an environment that is one for all, nothing can differ.
+    let machine = lab.render_text("{{ facets(\"machine\") }}").unwrap();
+    assert!(machine.contains("host.cpu.model") && !machine.contains("state"), "{machine}");
+    let differences = lab
+        .render_text(
+            "{% for d in rows(\"environment\") %}{{ d.show(\"key\") }} {{ d.show(\"kind\") }}; {% endfor %}",
+        )
+        .unwrap();
+    assert_eq!(
+        differences.trim(),
+        "settings.cache confound; settings.parallel planned; settings.threads unmatched;"
+    );
+}
+
+#[test]
+fn what_a_server_makes_of_planned_settings_follows_from_them() {
+    let arguments = |slots: i64, other: &str| json!({"settings": {"parallel": slots}, "command": {"arguments": ["-np", slots, other]}, "parts": [{"n": 1}]});
+    let states = |other: &str| {
+        let mut lab = lab(&arguments(1, other));
+        for cell in [0, 2] {
+            let server = store_json(&lab.store, &arguments(8, "-x"));
+            lab.inputs[1].cells[cell].outputs.insert("server".to_owned(), server);
+        }
+        let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+        assert!(text.contains("server.parts.0.n"), "{text}");
+        let line = text.lines().find(|l| l.contains("command.arguments")).unwrap().to_owned();
+        assert!(line.contains("-np 8 -x"), "{line}");
+        line.trim_end_matches('|').trim().rsplit(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(states("-x"), "follows");
+    let mut lab = lab(&arguments(8, "-y"));
+    let server = store_json(&lab.store, &arguments(8, "-x"));
+    lab.inputs[1].cells[0].outputs.insert("server".to_owned(), server.clone());
+    lab.inputs[1].cells[2].outputs.insert("server".to_owned(), server);
+    assert!(lab.render_text("{{ facets(\"server\") }}").unwrap().contains("| confound |"));
+}
+
+#[test]
+fn what_a_server_repeats_of_its_environment_is_told_once() {
+    let lab = lab(&json!({"settings": {"parallel": 1}, "engine": {"name": "llama-cpp"}}));
+    let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+    assert!(!text.contains("engine"), "{text}");
+    assert!(lab.render_text("{{ facets(\"machine\") }}").unwrap().contains("environment.engine"));
+}
+
+#[test]
+fn facets_are_traced_to_a_table_of_the_report() {
+    let lab = lab(&json!({"settings": {"parallel": 1}}));
+    let templates = crate::fixture::Templates::one("{{ facets(\"server\") }}");
+    let done = lab.render(&json!({"template": "t.md"}), &templates).map_err(|f| f.reason).unwrap();
+    assert!(done.outputs.iter().any(|o| o.name == "facets-server"));
+    assert!(trace(&done).text("output").unwrap().contains(&Some("facets-server")));
+}
+
+#[test]
+fn facets_of_a_stage_that_is_not_needed_are_an_error() {
+    let error = Lab::new().render_text("{{ facets(\"elsewhere\") }}").unwrap_err();
+    assert!(error.contains("does not need a stage `elsewhere`"), "{error}");
+}
