@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
-    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Phase, Range, RequestStatus,
-    Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
+    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Phase, Range,
+    RequestStatus, Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
