@@ -4,7 +4,7 @@
 //! One-token requests of 64 clients against a reference server that is a process of its own;
 //! printed are the peak resident memory of this process when the prompts are drawn and over the
 //! whole run, and how many requests were sent late because they were not rendered yet, or because
-//! too many answers lay unread. The peak is set back between runs.
+//! too many answers lay unread. Each run is a process of its own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -18,46 +18,60 @@ use pipeline::stage::{Control, Coordinates};
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let mut sizes: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [one, requests] = arguments.as_slice()
+        && one == "--one"
+    {
+        return measure(requests.parse()?);
+    }
+    let mut sizes: Vec<usize> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
     if sizes.is_empty() {
         sizes = vec![20_000, 60_000];
     }
-    let mut out = std::io::stdout();
     writeln!(
-        out,
+        std::io::stdout(),
         "{:>9} {:>12} {:>15} {:>10} {:>9} {:>11} {:>10}",
-        "requests", "drawn [MiB]", "whole run [MiB]", "req/s", "not ok", "unrendered", "held back"
+        "requests",
+        "drawn [MiB]",
+        "whole run [MiB]",
+        "req/s",
+        "not ok",
+        "unrendered",
+        "held back"
     )?;
     for requests in sizes {
-        // 5: sets the peak back to what is resident now.
-        std::fs::write("/proc/self/clear_refs", "5")?;
-        let server = Server::start()?;
-        let spec = spec(requests)?;
-        let drawn = peak_mib()?;
-        let folder = tempfile::tempdir()?;
-        let mut summarizer = Summarizer::new(Slo::default(), folder.path());
-        let beside = Beside::new(Telemetry::default());
-        let target = server.target();
-        let control = Control::quiet();
-        let files = run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
-            summarizer.add(row, chunks)
-        })?;
-        let summary = summarizer.finish()?;
-        let late =
-            |why: &str| files.observations.get(why).map_or_else(|| "0".to_owned(), ToString::to_string);
-        let not_ok: u64 = summary.statuses.iter().filter(|(s, _)| s.word() != "ok").map(|(_, n)| n).sum();
-        writeln!(
-            out,
-            "{requests:>9} {drawn:>12.1} {:>15.1} {:>10.0} {not_ok:>9} {:>11} {:>10}",
-            peak_mib()?,
-            summary.request_throughput.unwrap_or_default(),
-            late("requests_unrendered"),
-            late("requests_held_back"),
-        )?;
-        if files.tables.is_empty() {
-            return Err("no tables".into());
+        let this = std::env::current_exe()?;
+        if !Command::new(this).args(["--one", &requests.to_string()]).status()?.success() {
+            return Err(format!("the run of {requests} requests failed").into());
         }
     }
+    Ok(())
+}
+
+/// Sends so many requests and prints what they took.
+fn measure(requests: usize) -> Result<(), Failure> {
+    let server = Server::start()?;
+    let spec = spec(requests)?;
+    let drawn = peak_mib()?;
+    let folder = tempfile::tempdir()?;
+    let mut summarizer = Summarizer::new(Slo::default(), folder.path());
+    let beside = Beside::new(Telemetry::default());
+    let target = server.target();
+    let control = Control::quiet();
+    let files = run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
+        summarizer.add(row, chunks)
+    })?;
+    let summary = summarizer.finish()?;
+    let late = |why: &str| files.observations.get(why).map_or_else(|| "0".to_owned(), ToString::to_string);
+    let not_ok: u64 = summary.statuses.iter().filter(|(s, _)| s.word() != "ok").map(|(_, n)| n).sum();
+    writeln!(
+        std::io::stdout(),
+        "{requests:>9} {drawn:>12.1} {:>15.1} {:>10.0} {not_ok:>9} {:>11} {:>10}",
+        peak_mib()?,
+        summary.request_throughput.unwrap_or_default(),
+        late("requests_unrendered"),
+        late("requests_held_back"),
+    )?;
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The thread that renders puts them in, the measuring thread takes all that are there at once, so
 //! the two meet once in thousands of requests and neither holds the lock for longer than it takes
-//! to swap a pointer or append a few. Within the limit lie the first few seconds at any rate a
-//! client can send at; a run whose requests all fit is rendered before its clock starts.
+//! to swap a pointer or append a few. Within the limit lie some twenty thousand short requests;
+//! a run whose requests all fit is rendered before its clock starts.
 
 use std::collections::VecDeque;
 use std::ops::Range;
