@@ -9,7 +9,7 @@ use load::{
 use pipeline::stage::Control;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
-use crate::common::{Run, statuses};
+use crate::common::{Run, prompts, statuses};
 
 /// A server of TLS with a certificate of its own, and a file that makes it trusted.
 struct Served {
@@ -118,8 +118,11 @@ fn a_request_larger_than_the_buffers_arrives_whole() {
     let served = trusted(Behaviour::default());
     let run = Run { requests: 2, delivery: Delivery::Whole, words: 1_000_000, ..Run::default() };
     assert_eq!(statuses(&served.send(&run)), [RequestStatus::Ok; 2]);
-    for truth in served.server.truth(2) {
-        assert!(truth.request.windows(9).filter(|window| window == b"word word").count() >= 499_999);
+    let sent: Vec<String> =
+        served.server.truth(2).into_iter().map(|t| String::from_utf8(t.request).unwrap()).collect();
+    for prompt in prompts(&run.spec()) {
+        assert!(prompt.text.len() > 4_000_000);
+        assert_eq!(sent.iter().filter(|request| request.contains(&prompt.text)).count(), 1);
     }
 }
 
