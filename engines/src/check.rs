@@ -107,6 +107,14 @@ impl Engine {
 
     fn launch_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
+        if self.launch.api_key_env.as_ref().is_some_and(|name| !is_variable(name)) {
+            // Not repeated: what stands here by mistake is the key itself.
+            let message = "`api-key-env` holds no name of an environment variable";
+            problems.push(
+                Problem::at(&["launch", "api-key-env"], message)
+                    .hint("write the name of the variable that holds the key, not the key"),
+            );
+        }
         let mut add = |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
         match &self.launch.program {
             Program::Packaged(path) => {
@@ -136,6 +144,9 @@ impl Engine {
         }
         if self.launch.ca_file.is_some() {
             add("ca-file", "a server that we start speaks plain HTTP on this machine");
+        }
+        if self.launch.api_key_env.is_some() {
+            add("api-key-env", "a server that we start is on this machine alone and gets no key");
         }
         if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
             add("arguments", "the arguments nowhere hold `{port}`, so the server could not be found");
@@ -177,6 +188,13 @@ impl Model {
         }
         if problems.is_empty() { Ok(model) } else { Err(problems) }
     }
+}
+
+/// Returns whether a text can be the name of an environment variable.
+fn is_variable(text: &str) -> bool {
+    !text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Returns whether a relative path has only plain parts.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tls::ApiKey;
 
 use crate::package::Package;
 use crate::settings::Setting;
@@ -135,6 +137,24 @@ pub struct Launch {
     /// with the only certificates to trust; by default those that the operating system trusts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
+    /// For a running server: the environment variable that holds the key sent to it as
+    /// `Authorization: Bearer`, by the stages that load it, too. The key itself is stored nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub api_key_env: Option<String>,
+}
+
+impl Launch {
+    /// Takes the server's key from the environment; `None` if it asks for none.
+    ///
+    /// # Errors
+    /// If the variable is not set, or holds nothing that can be sent.
+    pub fn api_key(&self) -> Result<Option<ApiKey>, Failure> {
+        let Some(variable) = &self.api_key_env else { return Ok(None) };
+        let key = ApiKey::from_environment(variable)
+            .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?;
+        Ok(Some(key))
+    }
 }
 
 /// What is executed.

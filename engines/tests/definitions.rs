@@ -172,6 +172,21 @@ fn certificates_are_for_running_servers_of_tls_alone() {
 }
 
 #[test]
+fn a_key_is_for_running_servers_and_named_by_its_variable() {
+    let told = |program: Json, variable: &str| {
+        let launch = json!({"program": program, "arguments": [], "api-key-env": variable});
+        let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
+        read.err().into_iter().flatten().map(|p| p.message).collect::<Vec<_>>().join("; ")
+    };
+    let running = json!({"running": "http://somewhere"});
+    assert_eq!(told(running.clone(), "MY_KEY_2"), "");
+    assert!(told(json!({"installed": "x"}), "MY_KEY").contains("gets no key"));
+    for pasted in ["sk-0123456789", "2KEY", ""] {
+        assert_eq!(told(running.clone(), pasted), "`api-key-env` holds no name of an environment variable");
+    }
+}
+
+#[test]
 fn a_package_name_cannot_smuggle_an_option_into_pip() {
     for name in ["--index-url=elsewhere", "a b", "a\nb", ""] {
         let mut json = definition("llama-cpp");

@@ -1,5 +1,6 @@
 //! `benchtrail load`: one run against a URL, as its user drives it.
 
+mod keys;
 mod tls;
 
 use std::fs;
@@ -21,6 +22,23 @@ fn command(url: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
     command.args(["load", "--url", url]).args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir());
     command.env("XDG_CONFIG_HOME", "/nowhere");
+    command
+}
+
+/// Makes a run, in a folder, of an experiment that loads a server which runs already; `launch`
+/// is what its definition says beside the URL.
+fn experiment(folder: &Path, url: &str, launch: &str) -> Command {
+    let experiment = format!(
+        "experiment: elsewhere\nseed: 1\nengines:\n  elsewhere:\n    title: Elsewhere\n    version: \"1\"\n    \
+         endpoints: {{health: null}}\n    launch: {{program: {{running: {url}}}{launch}}}\nmodels:\n  reference:\n    \
+         title: Reference\n    weights: {{named: {{id: reference}}}}\nstages:\n  machine: {{kind: provision, \
+         engine: elsewhere, model: reference}}\n  server: {{kind: serve, needs: [machine]}}\n  steps: {{kind: \
+         load, needs: [server], workload: short-decode, arrival: sequential, requests: 2}}\n"
+    );
+    fs::write(folder.join("elsewhere.yaml"), experiment).expect("a file");
+    fs::create_dir_all(folder.join(".benchtrail")).expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+    command.args(["run", "elsewhere.yaml"]).current_dir(folder).env("XDG_CONFIG_HOME", "/nowhere");
     command
 }
 

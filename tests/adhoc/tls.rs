@@ -1,13 +1,12 @@
 //! `load` and `run` against a server of TLS.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use load::reference::{Behaviour, Identity, ReferenceServer};
 use rcgen::{CertificateParams, KeyPair};
 
-use super::{Outcome, outcome, run};
+use super::{Outcome, experiment, outcome, run};
 
 /// A server with a certificate of its own, and a folder with the file that makes it trusted.
 struct Served {
@@ -34,20 +33,7 @@ impl Served {
 
     /// Runs an experiment that loads the server, in the folder of its certificate.
     fn run_experiment(&self, launch: &str) -> Outcome {
-        let experiment = format!(
-            "experiment: elsewhere\nseed: 1\nengines:\n  elsewhere:\n    title: Elsewhere\n    version: \"1\"\n    \
-             endpoints: {{health: null}}\n    launch: {{program: {{running: {}}}{launch}}}\nmodels:\n  reference:\n    \
-             title: Reference\n    weights: {{named: {{id: reference}}}}\nstages:\n  machine: {{kind: provision, \
-             engine: elsewhere, model: reference}}\n  server: {{kind: serve, needs: [machine]}}\n  steps: {{kind: \
-             load, needs: [server], workload: short-decode, arrival: sequential, requests: 2}}\n",
-            self.server.url()
-        );
-        let file: &Path = &self.folder.path().join("elsewhere.yaml");
-        fs::write(file, experiment).expect("a file");
-        fs::create_dir_all(self.folder.path().join(".benchtrail")).expect("a folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-        command.args(["run", "elsewhere.yaml"]).current_dir(self.folder.path());
-        outcome(command.env("XDG_CONFIG_HOME", "/nowhere"))
+        outcome(&mut experiment(self.folder.path(), &self.server.url(), launch))
     }
 }
 

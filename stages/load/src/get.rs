@@ -4,9 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use tls::TlsError;
+use tls::{ApiKey, TlsError};
 
-use crate::api_key::ApiKey;
 use crate::peer::Peer;
 use crate::wire::{self, Framing};
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use pipeline::stage::{
     CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
+use tls::ApiKey;
 
 use crate::api::Api;
-use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::import;
@@ -268,13 +268,6 @@ fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
 /// Returns where the running server is reached, and what can be sampled beside the load.
 fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failure> {
     let api = settings.api;
-    let api_key = match &settings.api_key_env {
-        Some(variable) => Some(
-            ApiKey::from_environment(variable)
-                .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?,
-        ),
-        None => None,
-    };
     let serve = job
         .input_of_kind("serve")
         .ok_or_else(|| Failure::failed("no server to load").hint("let the stage need one of kind `serve`"))?;
@@ -288,6 +281,13 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
     };
     let live = cell.live.as_ref().ok_or_else(|| Failure::failed("the server is not alive"))?;
     let text = |key: &str| live[key].as_str().map(str::to_owned);
+    let api_key = match settings.api_key_env.clone().or_else(|| text("api_key_env")) {
+        Some(variable) => Some(
+            ApiKey::from_environment(&variable)
+                .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?,
+        ),
+        None => None,
+    };
     let base_url = text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
     let api = match (api, text("api")) {
         (Some(api), _) => api,

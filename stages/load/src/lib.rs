@@ -9,7 +9,6 @@
 //! [`mod@reference`] is a server of known timing and known faults to test against.
 
 mod api;
-mod api_key;
 mod arrival;
 pub mod calibrate;
 mod client_health;
@@ -50,7 +49,6 @@ mod wire;
 mod workload;
 
 pub use api::{Api, Delivery};
-pub use api_key::ApiKey;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use calibrate::Calibrate;
 pub use client_health::{ClientHealth, ClientVerdict};
@@ -82,6 +80,7 @@ pub use telemetry::{
     EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry,
     events_table, gpu_table, host_table, process_table, server_info_table, slots_table,
 };
+pub use tls::ApiKey;
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,

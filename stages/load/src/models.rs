@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tls::TlsError;
+use tls::{ApiKey, TlsError};
 
-use crate::api_key::ApiKey;
 use crate::get::{GetError, get};
 use crate::peer::{Peer, PeerError};
 

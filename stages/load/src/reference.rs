@@ -50,6 +50,8 @@ pub struct Behaviour {
     pub slots: Option<u32>,
     /// What becomes of a request that finds no free slot.
     pub when_full: WhenFull,
+    /// The key that every request must carry; HTTP 401 repeats another to whoever sent it.
+    pub api_key: Option<String>,
     /// What goes wrong, and for which requests.
     pub faults: Faults,
     /// What is kept of each request.
@@ -87,6 +89,7 @@ impl Default for Behaviour {
             tokens_per_chunk: 1,
             slots: None,
             when_full: WhenFull::default(),
+            api_key: None,
             faults: Faults::default(),
             log: Log::default(),
         }
@@ -350,6 +353,13 @@ async fn connection(mut stream: Stream, state: &State) -> io::Result<()> {
     let mut pending = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut pending).await? {
         let arrived = Instant::now();
+        if let Some(key) = &state.behaviour.api_key {
+            let sent = request.header("authorization").unwrap_or("nothing");
+            if sent.strip_prefix("Bearer ") != Some(key) {
+                stream.send(&answers::error(401, "", &format!("wrong key: {sent}"))).await?;
+                continue;
+            }
+        }
         if request.path() == "/metrics" {
             let count = state.arrivals.load(Ordering::Relaxed);
             let text =

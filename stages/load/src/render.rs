@@ -3,8 +3,9 @@
 use std::io;
 use std::ops::Range;
 
+use tls::ApiKey;
+
 use crate::api::Exchange;
-use crate::api_key::ApiKey;
 use crate::measure::{Ahead, Planned};
 use crate::peer::Peer;
 use crate::prompts::Prompt;

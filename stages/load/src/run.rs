@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use pipeline::stage::{CellStatus, Control};
+use tls::ApiKey;
 
 use crate::api::{Api, Delivery};
-use crate::api_key::ApiKey;
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
 use crate::drive::{Company, Driven, Start, drive};

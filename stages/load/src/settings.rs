@@ -54,8 +54,8 @@ pub struct Settings {
     /// The API to speak; by default the one the server's definition names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
-    /// The environment variable that holds the key sent as `Authorization: Bearer`. The key
-    /// itself is stored nowhere.
+    /// The environment variable that holds the key sent as `Authorization: Bearer`; by default
+    /// the one the server's definition names. The key itself is stored nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub api_key_env: Option<String>,

@@ -34,6 +34,8 @@ pub(crate) fn prepare(
     job: &Job<'_>,
 ) -> Result<Prepared, Failure> {
     let engine = &choice.engine.definition;
+    // Without its key the server cannot be used, so nothing is fetched either.
+    engine.launch.api_key()?;
     // Where it is missing, the attempt to run it says so.
     let python = machine.program("python3").unwrap_or_else(|| PathBuf::from("python3"));
     let launcher = match &engine.launch.program {

@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use pipeline::Json;
-use tls::{Tls, TlsError};
+use tls::{ApiKey, Tls, TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -29,6 +29,8 @@ pub(crate) struct Site {
     prefix: String,
     /// For `https://`.
     tls: Option<Tls>,
+    /// Sent with every request, and masked in what is told of the answers.
+    api_key: Option<ApiKey>,
 }
 
 impl Site {
@@ -36,7 +38,11 @@ impl Site {
     ///
     /// # Errors
     /// If it is no URL, or no certificate is to be trusted; with what to do.
-    pub(crate) fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, (String, String)> {
+    pub(crate) fn new(
+        url: &str,
+        ca_file: Option<&Path>,
+        api_key: Option<ApiKey>,
+    ) -> Result<Self, (String, String)> {
         let told = (format!("`{url}` is no http:// or https:// URL"), "correct the URL".to_owned());
         let (scheme, rest) = url.split_once("://").ok_or_else(|| told.clone())?;
         let port = match scheme {
@@ -58,26 +64,39 @@ impl Site {
             authority: if split.is_some() { authority.to_owned() } else { format!("{authority}:{port}") },
             prefix: path.trim_end_matches('/').to_owned(),
             tls,
+            api_key,
         })
+    }
+
+    /// Returns a text that came from the server as it may be told and kept.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        self.api_key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask(text))
     }
 }
 
 /// An answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+    body: Vec<u8>,
+    site: &'a Site,
+    path: &'a str,
 }
 
-impl Answer {
+impl Answer<'_> {
     pub(crate) fn json(&self) -> Result<Json, String> {
         serde_json::from_slice(&self.body).map_err(|e| format!("no JSON ({e}): `{}`", self.start()))
     }
 
     /// The start of the body, for messages.
     pub(crate) fn start(&self) -> String {
-        let text = String::from_utf8_lossy(&self.body);
+        // Masked before it is cut, or the start of a key could be left.
+        let text = self.site.mask(&String::from_utf8_lossy(&self.body));
         text.chars().take(200).collect::<String>().trim().to_owned()
+    }
+
+    /// What was answered, for messages.
+    pub(crate) fn told(&self) -> String {
+        format!("{} answered {}: `{}`", self.path, self.status, self.start())
     }
 }
 
@@ -94,13 +113,13 @@ pub(crate) enum Error<E> {
 
 /// Sends one request (a POST if there is a body) and returns the answer; calls `watch` every
 /// 50 ms meanwhile and gives up when it does.
-pub(crate) fn request<E>(
-    site: &Site,
-    path: &str,
+pub(crate) fn request<'a, E>(
+    site: &'a Site,
+    path: &'a str,
     body: Option<&Json>,
     limit: Duration,
     watch: &mut dyn FnMut() -> Result<(), E>,
-) -> Result<Answer, Error<E>> {
+) -> Result<Answer<'a>, Error<E>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Error::Http(format!("no event loop: {e}")))?;
     runtime.block_on(async {
@@ -131,7 +150,7 @@ enum Broken {
     Tls(TlsError),
 }
 
-async fn exchange(site: &Site, path: &str, body: Option<&Json>) -> Result<Answer, Broken> {
+async fn exchange<'a>(site: &'a Site, path: &'a str, body: Option<&Json>) -> Result<Answer<'a>, Broken> {
     let stream = TcpStream::connect(&site.authority).await.map_err(|e| Broken::Http(e.to_string()))?;
     let answer = match &site.tls {
         None => converse(stream, site, path, body).await,
@@ -140,30 +159,32 @@ async fn exchange(site: &Site, path: &str, body: Option<&Json>) -> Result<Answer
     answer.map_err(Broken::Http)
 }
 
-async fn converse(
+async fn converse<'a>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    site: &Site,
-    path: &str,
+    site: &'a Site,
+    path: &'a str,
     body: Option<&Json>,
-) -> Result<Answer, String> {
+) -> Result<Answer<'a>, String> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
     // Ends with the connection; its errors reach the request too.
     let connection = tokio::spawn(async move { drop(connection.await) });
     let method = if body.is_some() { Method::POST } else { Method::GET };
     let bytes = body.map(|b| serde_json::to_vec(b).expect("JSON always serializes")).unwrap_or_default();
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(method)
         .uri(format!("{}{path}", site.prefix))
         .header(HOST, &site.authority)
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(bytes)))
-        .map_err(|e| e.to_string())?;
+        .header(CONTENT_TYPE, "application/json");
+    if let Some((name, value)) = site.api_key.as_ref().map(ApiKey::header) {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(Bytes::from(bytes))).map_err(|e| e.to_string())?;
     let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), MOST_BYTES).collect().await.map_err(|e| e.to_string())?;
     connection.abort();
-    Ok(Answer { status, body: body.to_bytes().to_vec() })
+    Ok(Answer { status, body: body.to_bytes().to_vec(), site, path })
 }
 
 #[cfg(test)]
@@ -172,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_base_url_may_have_a_path_and_lack_a_port() {
-        let parts = |url| Site::new(url, None).map(|site| (site.authority, site.prefix));
+        let parts = |url| Site::new(url, None, None).map(|site| (site.authority, site.prefix));
         assert_eq!(parts("http://a/b/"), Ok(("a:80".to_owned(), "/b".to_owned())));
         assert_eq!(parts("http://a:81"), Ok(("a:81".to_owned(), String::new())));
         assert_eq!(parts("http://[::1]"), Ok(("[::1]:80".to_owned(), String::new())));
@@ -182,7 +203,7 @@ mod tests {
     #[test]
     fn a_refused_connection_is_an_error_that_names_the_path() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let site = Site::new(&format!("http://{free}"), None).unwrap();
+        let site = Site::new(&format!("http://{free}"), None, None).unwrap();
         let answer = request::<()>(&site, "/x", None, Duration::from_secs(5), &mut || Ok(()));
         assert!(matches!(answer, Err(Error::Http(e)) if e.starts_with("/x: ")));
     }
@@ -190,7 +211,7 @@ mod tests {
     #[test]
     fn a_server_that_never_answers_ends_with_the_watch() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let site = Site::new(&format!("http://{}", silent.local_addr().unwrap()), None).unwrap();
+        let site = Site::new(&format!("http://{}", silent.local_addr().unwrap()), None, None).unwrap();
         let answer = request(&site, "/x", None, Duration::from_secs(60), &mut || Err("dead"));
         assert!(matches!(answer, Err(Error::Ended("dead"))));
     }

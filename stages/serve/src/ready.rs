@@ -21,6 +21,8 @@ pub(crate) enum NotReady<E> {
     Late(String),
     /// It answers, but it is not what was asked for.
     Wrong(String),
+    /// It does not answer to whoever we are (401, 403).
+    Refused(String),
     /// It is not to be trusted, or does not speak TLS; that does not mend itself.
     Untrusted(TlsError),
     /// What the caller watches meanwhile ended the wait.
@@ -60,13 +62,13 @@ pub(crate) fn wait<E>(
 
 /// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
 /// mend itself.
-fn poll<E>(
-    wanted: &Wanted<'_>,
-    path: &str,
+fn poll<'a, E>(
+    wanted: &Wanted<'a>,
+    path: &'a str,
     body: Option<&Json>,
     deadline: Instant,
     watch: &mut dyn FnMut() -> Result<(), E>,
-) -> Result<Answer, NotReady<E>> {
+) -> Result<Answer<'a>, NotReady<E>> {
     loop {
         watch().map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
@@ -75,11 +77,13 @@ fn poll<E>(
         let seen = match request(wanted.site, path, body, limit, watch) {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
-                let told = format!("{path} answered {}: `{}`", answer.status, answer.start());
-                if matches!(answer.status, 400..500) && ![404, 408, 429].contains(&answer.status) {
-                    return Err(NotReady::Wrong(told));
+                let told = answer.told();
+                match answer.status {
+                    404 | 408 | 429 => told,
+                    401 | 403 => return Err(NotReady::Refused(told)),
+                    400..500 => return Err(NotReady::Wrong(told)),
+                    _ => told,
                 }
-                told
             }
             Err(Error::Http(error)) => error,
             Err(Error::Tls(error)) => return Err(NotReady::Untrusted(error)),
@@ -92,7 +96,7 @@ fn poll<E>(
     }
 }
 
-fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>> {
+fn listed<E>(wanted: &Wanted<'_>, answer: &Answer<'_>) -> Result<String, NotReady<E>> {
     let list = answer.json().map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
     let served: Vec<&str> =
         list["data"].as_array().into_iter().flatten().filter_map(|m| m["id"].as_str()).collect();
@@ -100,7 +104,7 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>
         Some(name) => Ok(name.clone()),
         None => Err(NotReady::Wrong(format!(
             "the server at this address serves `{}`, not `{}`",
-            served.join("`, `"),
+            wanted.site.mask(&served.join("`, `")),
             wanted.models.join("` or `")
         ))),
     }
@@ -121,7 +125,7 @@ fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
 
 /// Returns whether the server's own count says that a token was generated; without a count, a
 /// choice must be there.
-fn generated(answer: &Answer) -> bool {
+fn generated(answer: &Answer<'_>) -> bool {
     let Ok(body) = answer.json() else { return false };
     match body["usage"]["completion_tokens"].as_u64() {
         Some(count) => count >= 1,
@@ -142,7 +146,8 @@ pub(crate) fn limits(
         let answer = request::<()>(site, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
         let value = match answer {
             Ok(a) if a.status == 200 => {
-                a.json().ok().and_then(|j| j.pointer(&limit.pointer).cloned()).unwrap_or_default()
+                let value = a.json().ok().and_then(|j| j.pointer(&limit.pointer).cloned());
+                masked(value.unwrap_or_default(), site)
             }
             _ => Json::Null,
         };
@@ -155,6 +160,18 @@ pub(crate) fn limits(
         values.insert(name.replace('-', "_"), value);
     }
     (values, warnings)
+}
+
+/// Returns a value that came from the server as it may be kept.
+fn masked(value: Json, site: &Site) -> Json {
+    match value {
+        Json::String(text) => site.mask(&text).into(),
+        Json::Array(values) => values.into_iter().map(|value| masked(value, site)).collect(),
+        Json::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (site.mask(&name), masked(value, site))).collect()
+        }
+        plain => plain,
+    }
 }
 
 /// Returns the limits by name as the settings promise them; null where they say nothing.
@@ -174,6 +191,8 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    use tls::ApiKey;
 
     /// A stub, not an engine: answers each path with the scripted statuses and bodies, the
     /// last one for ever.
@@ -236,7 +255,7 @@ mod tests {
     }
 
     fn site(stub: &Stub) -> Site {
-        Site::new(&stub.url, None).unwrap()
+        Site::new(&stub.url, None, None).unwrap()
     }
 
     fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
@@ -295,7 +314,15 @@ mod tests {
             ("/v1/models", vec![(200, MODELS)]),
             ("/v1/completions", vec![(401, "no key")]),
         ];
-        assert!(matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("401")));
+        assert!(matches!(wait_for(script, LONG), Err(NotReady::Refused(e)) if e.contains("401")));
+    }
+
+    #[test]
+    fn a_key_that_the_server_repeats_is_in_no_limit() {
+        let stub = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":["for sk-1",{"sk-1":4}]}"#)])]);
+        let site = Site::new(&stub.url, None, ApiKey::new("sk-1")).unwrap();
+        let (values, _) = limits(&engine(), &site, &BTreeMap::new());
+        assert_eq!(values["context_per_slot"], json!(["for [API key]", {"[API key]": 4}]));
     }
 
     #[test]

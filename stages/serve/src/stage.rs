@@ -1,13 +1,14 @@
 //! The kind itself: settings, early checks, one start.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engines::{Engine, Paths, Program, nearest, render, resolve};
+use engines::{Engine, Launch, Paths, Program, nearest, render, resolve};
 use pipeline::process::Spawner;
 use pipeline::{
     CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem, StageKind,
@@ -129,6 +130,7 @@ impl StageKind for Serve {
         server.live = json!({
             "base_url": server.site.url,
             "ca_file": engine.launch.ca_file,
+            "api_key_env": engine.launch.api_key_env,
             "pid": server.process.as_ref().map(Process::pid),
             "log_path": server.process.as_ref().map(|p| p.log_path()),
             "model": server.model,
@@ -249,10 +251,15 @@ impl Lease for Server {
             return process.check();
         }
         let Some(path) = &self.health else { return Ok(()) };
-        match http::request::<()>(&self.site, path, None, Duration::from_secs(5), &mut || Ok(())) {
-            Ok(answer) if answer.status == 200 => Ok(()),
-            other => Err(Failure::failed(format!("the server at {} is gone: {other:?}", self.site.url))),
-        }
+        let limit = Duration::from_secs(5);
+        let seen = match http::request::<Infallible>(&self.site, path, None, limit, &mut || Ok(())) {
+            Ok(answer) if answer.status == 200 => return Ok(()),
+            Ok(answer) => answer.told(),
+            Err(http::Error::Http(error)) => error,
+            Err(http::Error::Tls(error)) => error.to_string(),
+            Err(http::Error::Ended(never)) => match never {},
+        };
+        Err(Failure::failed(format!("the server at {} is gone: {seen}", self.site.url)))
     }
 
     fn release(mut self: Box<Self>) -> Vec<Output> {
@@ -287,7 +294,7 @@ fn start(
         job.control.progress(0, Some(3), format!("starting {}", engine.title));
         let mut process = Process::start(spawner, engine, &live.bin, &render(engine, settings, &paths), job)?;
         job.control.progress(1, Some(3), "waiting for its first token");
-        let site = site(&format!("http://{HOST}:{port}"), None)?;
+        let site = site(&format!("http://{HOST}:{port}"), &engine.launch)?;
         match started(engine, &site, name, &mut process, job) {
             Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
@@ -322,7 +329,7 @@ fn started(
                 format!("{} was not ready within {} s ({seen}){words}", engine.title, limit.as_secs());
             process.fail(CellStatus::Failed, reason)
         }
-        NotReady::Wrong(what) => {
+        NotReady::Wrong(what) | NotReady::Refused(what) => {
             let words = process.last_words();
             process.fail(CellStatus::Failed, format!("{} does not serve: {what}{words}", engine.title))
         }
@@ -334,14 +341,14 @@ fn started(
     })
 }
 
-fn site(url: &str, ca_file: Option<&str>) -> Result<Site, Failure> {
+fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
     let wrong = |(reason, remedy): (String, String)| Failure::failed(reason).hint(remedy);
-    Site::new(url, ca_file.map(Path::new)).map_err(wrong)
+    Site::new(url, launch.ca_file.as_deref().map(Path::new), launch.api_key()?).map_err(wrong)
 }
 
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
-    let site = site(url, engine.launch.ca_file.as_deref())?;
+    let site = site(url, &engine.launch)?;
     let wanted = Wanted { engine, site: &site, models: names, limit };
     job.control.progress(1, Some(3), format!("asking {url} for a token"));
     let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
@@ -351,6 +358,15 @@ fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result
         }
         NotReady::Wrong(what) => Failure::failed(format!("the server at {url} does not serve: {what}"))
             .hint("name the model as the server does"),
+        NotReady::Refused(what) => {
+            let failure = Failure::failed(format!("the server at {url} refuses us: {what}"));
+            failure.hint(match &engine.launch.api_key_env {
+                Some(variable) => format!("look whether `{variable}` holds the key of this server"),
+                None => "name the environment variable that holds the server's key in the engine's \
+                         definition: `launch.api-key-env`"
+                    .to_owned(),
+            })
+        }
         NotReady::Untrusted(error) => {
             Failure::failed(format!("the server at {url}: TLS: {}", error.reason)).hint(error.remedy)
         }

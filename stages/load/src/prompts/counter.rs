@@ -2,9 +2,9 @@
 
 use artifacts::Digest;
 use serde_json::{Value, json};
+use tls::ApiKey;
 
 use super::set::{LengthSource, PromptError};
-use crate::api_key::ApiKey;
 use crate::get::post_json;
 use crate::peer::Peer;
 

@@ -9,9 +9,9 @@ use artifacts::{Column, Table, TableError};
 use jiff::civil::DateTime;
 use regex_lite::{Captures, Regex};
 use serde::{Deserialize, Serialize};
+use tls::ApiKey;
 
 use super::companion::{Companion, Left};
-use crate::api_key::ApiKey;
 use crate::sheet::Sheet;
 
 /// How lines of one kind are known and taken apart, as an engine's definition says it.

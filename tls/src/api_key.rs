@@ -32,7 +32,7 @@ impl ApiKey {
     }
 
     /// Returns the header that carries the key.
-    pub(crate) fn header(&self) -> (String, String) {
+    pub fn header(&self) -> (String, String) {
         ("Authorization".to_owned(), format!("Bearer {}", self.0))
     }
 
@@ -42,7 +42,7 @@ impl ApiKey {
     }
 
     /// Overwrites the key in bytes received; their length stays.
-    pub(crate) fn mask_bytes(&self, bytes: &mut [u8]) {
+    pub fn mask_bytes(&self, bytes: &mut [u8]) {
         let key = self.0.as_bytes();
         let mut at = 0;
         while at + key.len() <= bytes.len() {

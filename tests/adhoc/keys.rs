@@ -1,0 +1,83 @@
+//! `run` against a server that answers nobody without its key.
+
+use std::fs;
+use std::path::Path;
+
+use load::reference::{Behaviour, ReferenceServer};
+
+use super::{experiment, outcome, server};
+
+const KEY: &str = "sk-do-not-tell-0123456789";
+const LAUNCH: &str = ", api-key-env: ELSEWHERE_KEY";
+
+fn guarded() -> ReferenceServer {
+    server(Behaviour { api_key: Some(KEY.to_owned()), ..Behaviour::default() })
+}
+
+/// Asserts that no file under a folder holds a text; returns how many were looked at.
+fn assert_nowhere(folder: &Path, text: &str) -> usize {
+    let mut files = 0;
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files += assert_nowhere(&path, text);
+        } else if path.is_file() {
+            let bytes = fs::read(&path).expect("a file");
+            assert!(!bytes.windows(text.len()).any(|w| w == text.as_bytes()), "{}", path.display());
+            files += 1;
+        }
+    }
+    files
+}
+
+#[test]
+fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
+    let server = guarded();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = experiment(folder.path(), &server.url(), LAUNCH);
+    let shown = outcome(run.env("ELSEWHERE_KEY", KEY)).ok();
+    // One token to see that it is ready, then the load.
+    assert_eq!(server.truth(3).len(), 3);
+    assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
+    assert!(assert_nowhere(folder.path(), "sk-do") > 10, "too few files to be a store");
+
+    // What is known already needs no server, and so no key.
+    outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY")).ok();
+    assert_eq!(server.truth(0).len(), 3);
+}
+
+#[test]
+fn a_wrong_key_is_told_and_not_repeated() {
+    let server = guarded();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = experiment(folder.path(), &server.url(), LAUNCH);
+    let shown = outcome(run.env("ELSEWHERE_KEY", "sk-wrong-0123456789"));
+    assert_ne!(shown.code, Some(0));
+    let all = shown.stdout + &shown.stderr;
+    assert!(all.contains("refuses us: /v1/models answered 401") && all.contains("[API key]"), "{all}");
+    assert!(all.contains("look whether `ELSEWHERE_KEY` holds the key of this server"), "{all}");
+    assert!(!all.contains("sk-wrong"), "{all}");
+    assert_nowhere(folder.path(), "sk-wrong");
+}
+
+#[test]
+fn a_server_that_wants_a_key_says_how_to_give_it() {
+    let server = guarded();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let shown = outcome(&mut experiment(folder.path(), &server.url(), ""));
+    assert_ne!(shown.code, Some(0));
+    let all = shown.stdout + &shown.stderr;
+    assert!(all.contains("401") && all.contains("`launch.api-key-env`"), "{all}");
+}
+
+#[test]
+fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let shown = outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY"));
+    assert_ne!(shown.code, Some(0));
+    let all = shown.stdout + &shown.stderr;
+    assert!(all.contains("`ELSEWHERE_KEY`") && all.contains("is not set"), "{all}");
+    assert!(all.contains("ELSEWHERE_KEY=… benchtrail run"), "{all}");
+    assert!(server.truth(0).is_empty());
+}
