@@ -39,7 +39,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        3
+        4
     }
 
     fn class(&self) -> Class {

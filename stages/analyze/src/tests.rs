@@ -675,6 +675,31 @@ fn failed_requests_count_in_the_rate_and_in_no_latency() {
 }
 
 #[test]
+fn a_query_tells_the_turns_of_sessions_apart() {
+    let (_folder, store) = store();
+    let turns = [(0, 1, 40), (0, 2, 20), (1, 1, 60), (1, 2, 10), (1, 3, 5)];
+    let rows: Vec<Request> = (0..)
+        .zip(turns)
+        .map(|(id, (session, turn, ttft_ms))| Request {
+            session_id: Some(session),
+            turn: Some(turn),
+            first_token_ns: Some(ttft_ms * 1_000_000),
+            ..synthetic::request(id)
+        })
+        .collect();
+    let cells = vec![cell(&store, &at("serial", 1, 1), &rows)];
+    let inputs = [synthetic::input("ladder", "load", cells), verification(&store, &[])];
+    let query = "select turn, count(distinct session_id) as sessions, \
+                 median((first_token_ns - sent_ns) / 1e6) as ttft_ms_p50 from \"ladder.requests\" group by turn";
+    let settings = json!({"turns": {"operator": "sql", "keys": ["turn"], "query": query}});
+    let turns = analyze(&store, &inputs, &settings).unwrap();
+    let turns = table(&turns, "turns");
+    assert_eq!(turns.int("turn").unwrap(), [Some(1), Some(2), Some(3)]);
+    assert_eq!(turns.int("sessions").unwrap(), [Some(2), Some(2), Some(1)]);
+    assert_eq!(turns.float("ttft_ms_p50").unwrap(), [Some(50.0), Some(15.0), Some(5.0)]);
+}
+
+#[test]
 fn a_query_finds_what_the_operators_find() {
     let (_folder, store) = store();
     let settings = json!({

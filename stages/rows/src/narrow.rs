@@ -87,6 +87,8 @@ fn blank() -> Request {
         attempt: 0,
         superseded: false,
         client_id: None,
+        session_id: None,
+        turn: None,
         prompt_digest: None,
         phase: Phase::Measured,
         scheduled_ns: None,

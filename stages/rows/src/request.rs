@@ -33,6 +33,10 @@ pub struct Request {
     pub superseded: bool,
     /// The client of a closed loop; `None` for open arrivals.
     pub client_id: Option<i64>,
+    /// The session of a multi-turn workload.
+    pub session_id: Option<i64>,
+    /// The turn within its session, from 1.
+    pub turn: Option<i64>,
     /// The digest of the prompt.
     pub prompt_digest: Option<String>,
     /// Warm-up or measured.
@@ -212,6 +216,7 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let lag = ints("send_lag_ns")?;
     let (digest, source) = (texts("prompt_digest")?, texts("tokens_source")?);
     let (client, chunks) = (ints("client_id")?, ints("chunks")?);
+    let (session, turn) = (ints("session_id")?, ints("turn")?);
     let first_chunk = ints("first_chunk_tokens")?;
     let (superseded, agree) = (table.booleans("superseded")?, table.booleans("tokens_agree")?);
     let schema_valid = table.booleans("schema_valid")?;
@@ -224,6 +229,8 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
             attempt: attempt.get(i).unwrap_or(0),
             superseded: superseded.get(i).unwrap_or(false),
             client_id: client.get(i),
+            session_id: session.get(i),
+            turn: turn.get(i),
             prompt_digest: digest.get(i).map(str::to_owned),
             phase: Phase::of(phase.get(i)),
             scheduled_ns: scheduled.get(i),

@@ -11,8 +11,8 @@ fn row() -> RequestRow {
         superseded: false,
         phase: Phase::Measured,
         client_id: Some(3),
-        session_id: None,
-        turn: None,
+        session_id: Some(4),
+        turn: Some(1),
         prompt_index: 2,
         prompt_digest: "b3:00".to_owned(),
         scheduled_ns: 5,
@@ -68,7 +68,7 @@ fn the_columns_the_load_stage_writes_are_those_read() {
 
     let request = &read.requests[0];
     let mut expected = synthetic::request(7);
-    expected.client_id = Some(3);
+    (expected.client_id, expected.session_id, expected.turn) = (Some(3), Some(4), Some(1));
     expected.prompt_digest = Some("b3:00".to_owned());
     (expected.scheduled_ns, expected.sent_ns, expected.headers_ns) = (Some(5), Some(10), Some(20));
     (expected.first_token_ns, expected.last_token_ns) = (Some(1_000_010), Some(5_000_010));
