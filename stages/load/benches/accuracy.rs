@@ -1,12 +1,12 @@
 //! How far the load generator's figures are from what a reference server really sent.
 //!
 //! `cargo bench -p load --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
-//! `tls`, `ceiling`, `arrivals`, `self-proof`. The server is a process of its own on the same machine; it
+//! `tls`, `ceiling`, `arrivals`, `search`, `self-proof`. The server is a process of its own on the same machine; it
 //! logs when each request was read and each token handed to the kernel. Printed per number of
 //! streams: errors of single requests (bias, median and 99th percentile of |reported − true|), the
 //! difference of the medians, the client's CPU time per token, when the first request was sent
 //! and this process's peak memory; with no waiting at all the ceiling in requests and chunks a
-//! second; arrivals as sent; and for many runs, throttled to a fifth and not, the client's
+//! second; arrivals as sent; the rates that searches find at servers of known capacity; and for many runs, throttled to a fifth and not, the client's
 //! verdict on itself and whether its stated bound covers the true error.
 
 use std::io::Write;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use load::calibrate::{Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
 use load::{
-    Api, Arrival, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
-    RequestStatus, Settings, Span, Target, run_load,
+    Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
+    RequestStatus, Settings, Span, Target, Telemetry, run_load, run_search,
 };
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
@@ -44,6 +44,9 @@ fn main() -> Result<(), Failure> {
     }
     if wanted("arrivals") {
         arrivals(&mut out, quick)?;
+    }
+    if wanted("search") {
+        saturation(&mut out, quick)?;
     }
     if wanted("self-proof") {
         self_proof(&mut out, quick)?;
@@ -248,6 +251,58 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Searches for the highest rate of servers whose highest is known: slots by the time of an answer.
+fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
+    writeln!(out, "\nsaturation search, TTFT within 200 ms for 95 % of the requests")?;
+    let slots: &[u32] = if quick { &[32] } else { &[8, 32] };
+    for (slots, (word, few)) in slots.iter().flat_map(|slots| {
+        [("constant", true), ("constant", false), ("poisson", false)].map(|how| (slots, how))
+    }) {
+        // 50 ms to the first of 11 tokens, 5 ms apart: an answer holds its slot for 100 ms.
+        let server =
+            start(&["--ttft-ms", "50", "--gap-ms", "5", "--slots", &slots.to_string(), "--log", "0"])?;
+        let capacity = slots * 10;
+        // Enough: the bound (0.2 s) by the resolution (0.05), at the capacity, for a quarter of them.
+        let requests = if few { 400 } else { 16 * capacity };
+        let capacity = f64::from(capacity);
+        let settings: Settings = serde_json::from_value(json!({
+            "workload": {
+                "prompts": {"words": {"length": 20}},
+                "output": {"tokens": 11, "mode": "exact"},
+            },
+            // No doubling of it is the capacity.
+            "arrival": {word: {"rate": capacity / 3.5}},
+            "requests": requests,
+            "search": {"up-to": capacity * 4.0, "bounds": {"ttft-ms": 200}},
+        }))?;
+        let folder = tempfile::tempdir()?;
+        let beside = Beside::new(Telemetry::default());
+        let files = run_search(
+            &settings,
+            &origin(),
+            &target(&server),
+            &beside,
+            folder.path(),
+            &Control::quiet(),
+            &mut |_| {},
+        )?;
+        if let Some(failure) = files.failure {
+            return Err(failure.into());
+        }
+        let found = files.found;
+        let kept = found.kept.ok_or("the lowest rate is missed")?.number();
+        let missed = found.missed.ok_or("the highest rate is kept")?.number();
+        writeln!(
+            out,
+            "{word:>9}: capacity {capacity:>4.0}/s, at most {requests:>5} a level: kept {kept:>6.1}/s ({:+.1} %), missed {missed:>6.1}/s ({:+.1} %), {} requests",
+            (kept / capacity - 1.0) * 100.0,
+            (missed / capacity - 1.0) * 100.0,
+            found.requests()
+        )?;
+    }
+    Ok(())
+}
+
 /// What a client process said of itself.
 struct Said {
     bound: bool,
@@ -345,7 +400,11 @@ fn send(
         "heartbeat": "30 s",
     }))?;
     let spec = LoadSpec::new(settings, origin())?;
-    let target = Target {
+    Ok(run_load(&spec, &target(server), &Control::quiet())?)
+}
+
+fn target(server: &ReferenceProcess) -> Target {
+    Target {
         base_url: server.url().to_owned(),
         ca_file: None,
         model: "reference".to_owned(),
@@ -355,6 +414,5 @@ fn send(
         api_key: None,
         metrics: None,
         log: None,
-    };
-    Ok(run_load(&spec, &target, &Control::quiet())?)
+    }
 }
