@@ -50,6 +50,9 @@ pub(super) fn search(
     } else {
         say(&table_of(arguments, &files));
     }
+    if let Some(doubt) = &files.doubt {
+        complain(&format!("warning: {doubt}"));
+    }
     match files.failure {
         None if files.found.kept.is_some() => Ok(()),
         None => Err(Stop::failed("the bounds are missed at the lowest level already")

@@ -19,6 +19,8 @@ use crate::sheet::TableFile;
 pub struct SearchFiles {
     /// What was found.
     pub found: Found,
+    /// Why the rate found may be too high, if it may.
+    pub doubt: Option<String>,
     /// Why the search ended early, if it did: what is found then is a bracket as wide as it was.
     pub failure: Option<Failure>,
     /// What stands for the search: the last probe of the highest level kept, or, if none was, the
@@ -100,7 +102,7 @@ pub fn run_search(
         })
         .or(runs.len().checked_sub(1));
     let best = standing.map(|at| runs.swap_remove(at).2);
-    Ok(SearchFiles { found, failure: ended.err(), best, tables })
+    Ok(SearchFiles { doubt: search.doubt(&found), found, failure: ended.err(), best, tables })
 }
 
 fn write_tables(

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bisect::Level;
+use super::bisect::{Found, Level};
 use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
 use crate::summary::Slo;
 
@@ -74,6 +74,24 @@ impl Search {
             | Arrival::Gamma(Gamma { rate, .. }) => Ok(Level::Rate(*rate)),
             _ => Err(format!("`{}` arrivals have no level to search over", arrival.word())),
         }
+    }
+
+    /// Returns why a rate found may be too high: its probes ended before the queue of a rate that
+    /// much above the capacity as `resolution` allows had grown past the bound.
+    pub fn doubt(&self, found: &Found) -> Option<String> {
+        let kept = found.kept.filter(|kept| matches!(kept, Level::Rate(_)))?;
+        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms].into_iter().flatten().reduce(f64::min)?;
+        let needed = (kept.number() * bound_ms / 1000.0 / self.resolution).ceil();
+        let probes = found.probes.iter().filter(|probe| probe.level == kept);
+        let most = probes.map(|probe| probe.tried.requests).max()?;
+        ((most as f64) < needed).then(|| {
+            format!(
+                "{kept} may be too high: {most} requests were sent at it, and a rate {} % above the capacity \
+                 passes the bound only after {needed}; allow {} requests a level",
+                self.resolution * 100.0,
+                4.0 * needed
+            )
+        })
     }
 
     /// Returns what is wrong with the settings: the key, and why.

@@ -36,6 +36,7 @@ pub(crate) fn run(
     if let Some(failure) = files.failure {
         return Err(Failure { evidence: outputs, ..failure.observed(observations, warnings) });
     }
+    warnings.extend(files.doubt);
     let found = &files.found;
     match (found.kept, found.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),

@@ -78,6 +78,21 @@ fn a_probe_that_fails_leaves_those_before_it() {
     assert_eq!((ended, found.probes.len(), found.kept), (Err("stopped"), 2, Some(Level::Rate(2.0))));
 }
 
+#[test]
+fn a_rate_decided_before_its_queue_could_grow_is_doubted() {
+    let bounded = |bounds: serde_json::Value| -> Search {
+        serde_json::from_value(json!({"up-to": 256, "bounds": bounds})).unwrap()
+    };
+    let found = search(Level::Rate(1.0), 256.0, knee(100.0, 0.0));
+    let told = bounded(json!({"ttft-ms": 200})).doubt(&found).unwrap();
+    assert!(told.contains("may be too high") && told.contains("allow"), "{told}");
+    // A queue passes a bound of 1 ms at once; one on TPOT knows no queue.
+    assert_eq!(bounded(json!({"ttft-ms": 1})).doubt(&found), None);
+    assert_eq!(bounded(json!({"tpot-ms": 200})).doubt(&found), None);
+    let clients = search(Level::Clients(1), 64.0, knee(19.0, 0.2));
+    assert_eq!(bounded(json!({"ttft-ms": 200})).doubt(&clients), None);
+}
+
 proptest! {
     #[test]
     fn the_rate_found_is_within_the_resolution_and_costs_less_than_half_a_grid(
