@@ -151,10 +151,10 @@ impl Sentence<'_> {
         }
         let before = tail(&self.prose.text[self.start..number.start]);
         let stated = statistic(before)?;
-        let names = |(table, _, column): &(&Table, usize, usize)| {
-            table.columns.get(*column).and_then(|name| statistic(name)).is_some_and(|own| own != stated)
-        };
-        cells.iter().all(names).then(|| {
+        // A column that names no statistic (`Reading`) says nothing for or against.
+        let named: Vec<String> =
+            cells.iter().filter_map(|(table, _, column)| statistic(table.columns.get(*column)?)).collect();
+        (!named.is_empty() && !named.contains(&stated)).then(|| {
             let message = format!("called {stated} here, something else in the table");
             self.finding(number, Rule::Stat, message, evidence())
         })

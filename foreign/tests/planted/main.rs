@@ -3,6 +3,7 @@
 use foreign::{Cell, Confidence, Row, Rule, Table, audit};
 
 mod families;
+mod statements;
 mod tables;
 
 /// A clean report, what is replaced in it, by what, and the rule that must find it.
@@ -14,7 +15,7 @@ struct Case {
 }
 
 fn cases() -> Vec<(Case, String)> {
-    families::cases().into_iter().chain(tables::cases()).collect()
+    families::cases().into_iter().chain(tables::cases()).chain(statements::cases()).collect()
 }
 
 #[test]
