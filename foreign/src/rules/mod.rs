@@ -24,6 +24,7 @@ mod pairing;
 mod quantified;
 mod quantifiers;
 mod refs;
+mod repetition;
 mod restated;
 mod rule;
 mod same;

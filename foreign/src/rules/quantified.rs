@@ -293,6 +293,7 @@ const PLAIN: &[&str] = &[
     "did",
     "as",
     "one",
+    "ones",
     "own",
     "also",
     "across",

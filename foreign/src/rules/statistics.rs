@@ -14,7 +14,7 @@ use crate::number::Quantity;
 use crate::rules::Rule;
 use crate::rules::keys::{keys, rows_named};
 use crate::rules::scope::{Scope, in_prose};
-use crate::rules::words::{statistics, words};
+use crate::rules::words::{statistic_at, statistics, words};
 use crate::table::Table;
 use crate::text::Prose;
 
@@ -38,7 +38,6 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 const UNITS: &[&str] = &["ms", "s", "us", "%", "pp", "x", "tok", "req", "token", "request", "second"];
 
 /// A statistic and the metric it is of, as the name of a column or row has them.
-#[derive(PartialEq)]
 struct Measure {
     statistic: String,
     metric: BTreeSet<String>,
@@ -69,83 +68,115 @@ fn telling(number: &Quantity) -> bool {
     !number.rough && number.value.abs() / (2.0 * number.half) >= 9.5
 }
 
+/// A number of a sentence with the one statistic said before it, and where that stands.
+struct Stated<'a> {
+    number: &'a Quantity,
+    statistic: String,
+    start: usize,
+}
+
+impl<'a> Stated<'a> {
+    fn all(prose: &'a Prose, (start, end): (usize, usize)) -> Vec<Self> {
+        let mut from = start;
+        let mut all = Vec::new();
+        for number in prose.numbers_in(start, end) {
+            let first = from.min(number.start);
+            let before = &prose.text[first..number.start];
+            from = number.end;
+            if let Some(statistic) = only(statistics(before)).filter(|_| telling(number)) {
+                all.push(Self { number, statistic, start: first + statistic_at(before).unwrap_or(0) });
+            }
+        }
+        all
+    }
+}
+
 /// "The mean TTFT is 480 ms" beside `| Mean TTFT | P95 TTFT |` where 480 is the P95.
 fn siblings(
     prose: &Prose,
-    (start, end): (usize, usize),
+    sentence: (usize, usize),
     heading: &str,
     near: &[&Table],
     found: &mut Vec<Finding>,
 ) {
-    let said = words(&prose.text[start..end]);
-    let mut from = start;
-    for number in prose.numbers_in(start, end) {
-        let before = &prose.text[from.min(number.start)..number.start];
-        from = number.end;
-        let Some(stated) = only(statistics(before)).filter(|_| telling(number)) else { continue };
-        let mut wrong = None;
-        let mut right = false;
-        for table in near {
+    let numbers = Stated::all(prose, sentence);
+    if numbers.is_empty() {
+        return;
+    }
+    let said = words(&prose.text[sentence.0..sentence.1]);
+    let tables: Vec<_> = near
+        .iter()
+        .map(|table| {
             let keys = keys(table).unwrap_or_default();
-            let named = rows_named(table, &keys, prose, (start, end), heading).map(|named| named.rows);
-            for (own, other, cell, sibling) in pairs(table) {
-                let (Some(value), Some(counterpart)) =
-                    (table.value(cell.0, cell.1), table.value(sibling.0, sibling.1))
-                else {
-                    continue;
-                };
-                if !prints(value, number) || !own.metric.is_subset(&said) {
-                    continue;
-                }
-                right |= own.statistic == stated;
-                let meant = named.as_ref().is_none_or(|rows| rows.contains(&cell.0));
-                if meant && other.statistic == stated && !prints(counterpart, number) {
-                    wrong = wrong.or(Some((*table, own.statistic, cell, sibling)));
-                }
-            }
+            let named = rows_named(table, &keys, prose, sentence, heading).map(|named| named.rows);
+            let mut pairs = pairs(table);
+            pairs.retain(|pair| pair.metric.is_subset(&said));
+            (*table, named, pairs)
+        })
+        .collect();
+    for Stated { number, statistic, start } in numbers {
+        let value = |table: &Table, (row, column): (usize, usize)| {
+            table.value(row, column).map(|value| prints(value, number))
+        };
+        let holders: Vec<_> = tables
+            .iter()
+            .flat_map(|(table, named, pairs)| pairs.iter().map(move |pair| (*table, named, pair)))
+            .filter(|(table, _, pair)| value(table, pair.cell) == Some(true))
+            .collect();
+        if holders.iter().any(|(_, _, pair)| pair.own == statistic) {
+            continue;
         }
-        if let Some((table, own, cell, sibling)) = wrong.filter(|_| !right) {
-            let message = format!("called {stated} here; the table has it as {own}");
-            let evidence = vec![table.evidence(cell.0, cell.1), table.evidence(sibling.0, sibling.1)];
-            let span = (number.start, number.end);
-            found.push(in_prose(prose, span, (Rule::Stat, Confidence::Medium), message, evidence));
-        }
+        let wrong = holders.iter().find(|(table, named, pair)| {
+            let meant = named.as_ref().is_none_or(|rows| rows.contains(&pair.cell.0));
+            meant && pair.other == statistic && value(table, pair.sibling) == Some(false)
+        });
+        let Some((table, _, pair)) = wrong else { continue };
+        let message = format!("called {statistic} here; the table has it as {}", pair.own);
+        let evidence = [pair.cell, pair.sibling].map(|(row, column)| table.evidence(row, column));
+        let span = (start, number.end);
+        found.push(in_prose(prose, span, (Rule::Stat, Confidence::Medium), message, evidence.into()));
     }
 }
 
-/// Pairs of cells that have two statistics of one metric in one row, or in one column.
-fn pairs(table: &Table) -> Vec<(Measure, Measure, (usize, usize), (usize, usize))> {
-    let mut pairs = Vec::new();
-    let columns: Vec<usize> = table.numeric_columns();
-    let by_column = |a: usize, b: usize| Some((measure(&table.columns[a])?, measure(&table.columns[b])?));
-    let by_row = |a: usize, b: usize| Some((measure(table.label(a))?, measure(table.label(b))?));
-    let distinct = |(a, b): &(Measure, Measure)| a.metric == b.metric && a.statistic != b.statistic;
-    for &a in &columns {
-        for &b in columns.iter().filter(|b| **b != a) {
-            if by_column(a, b).as_ref().is_some_and(distinct) {
-                let cells = (0..table.rows.len()).filter_map(|row| {
-                    let (own, other) = by_column(a, b)?;
-                    Some((own, other, (row, a), (row, b)))
-                });
-                pairs.extend(cells);
-            }
-        }
-    }
-    // Tables of statistics have few rows.
-    let rows: Vec<usize> =
-        (0..table.rows.len().min(60)).filter(|r| measure(table.label(*r)).is_some()).collect();
-    for &a in &rows {
-        for &b in rows.iter().filter(|b| **b != a) {
-            if by_row(a, b).as_ref().is_some_and(distinct) {
-                let cells = (1..table.columns.len()).filter_map(|column| {
-                    let (own, other) = by_row(a, b)?;
-                    Some((own, other, (a, column), (b, column)))
-                });
-                pairs.extend(cells);
-            }
-        }
-    }
-    pairs
+/// Two cells of one row or one column that have different statistics of one metric.
+struct Pair {
+    metric: BTreeSet<String>,
+    own: String,
+    other: String,
+    /// Row and column of the cell with `own`.
+    cell: (usize, usize),
+    /// Row and column of the cell with `other`.
+    sibling: (usize, usize),
+}
+
+/// Tables whose rows are statistics are short.
+const MOST_LABELS: usize = 60;
+
+fn pairs(table: &Table) -> Vec<Pair> {
+    let named = |at: usize, name: &str| Some((at, measure(name)?));
+    let columns: Vec<_> =
+        table.numeric_columns().into_iter().filter_map(|c| named(c, &table.columns[c])).collect();
+    let labels: Vec<_> =
+        (0..table.rows.len().min(MOST_LABELS)).filter_map(|row| named(row, table.label(row))).collect();
+    let across = of_one_metric(&columns)
+        .flat_map(|(a, b)| (0..table.rows.len()).map(move |row| pair((a, (row, a.0)), (b, (row, b.0)))));
+    let down = of_one_metric(&labels).flat_map(|(a, b)| {
+        (1..table.columns.len()).map(move |column| pair((a, (a.0, column)), (b, (b.0, column))))
+    });
+    across.chain(down).collect()
+}
+
+type Named = (usize, Measure);
+
+fn of_one_metric(names: &[Named]) -> impl Iterator<Item = (&Named, &Named)> {
+    let all = names.iter().flat_map(|a| names.iter().map(move |b| (a, b)));
+    all.filter(|((_, a), (_, b))| a.metric == b.metric && a.statistic != b.statistic)
+}
+
+fn pair((own, cell): (&Named, (usize, usize)), (other, sibling): (&Named, (usize, usize))) -> Pair {
+    let (own, other) = (&own.1, &other.1);
+    let (metric, own, other) = (own.metric.clone(), own.statistic.clone(), other.statistic.clone());
+    Pair { metric, own, other, cell, sibling }
 }
 
 /// "The mean wait is 0.58× (p 0.008)" where the only row with both numbers is that of a median.
@@ -177,7 +208,7 @@ fn rows(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &
     }
     let message = format!("called {stated} here; the row with these numbers is of the {}", own.statistic);
     let evidence = columns.iter().map(|&column| table.evidence(*row, column)).collect();
-    let span = (numbers[0].start, numbers[0].end);
+    let span = (start + statistic_at(sentence).unwrap_or(0), end);
     found.push(in_prose(prose, span, (Rule::Stat, Confidence::Medium), message, evidence));
 }
 

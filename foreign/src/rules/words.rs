@@ -76,6 +76,16 @@ pub(crate) fn statistics(text: &str) -> BTreeSet<String> {
     named
 }
 
+/// Where a text names the first of its statistics.
+pub(crate) fn statistic_at(text: &str) -> Option<usize> {
+    let mut parts = text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '.')).scan(0, |at, part| {
+        let start = *at;
+        *at += part.len();
+        Some((start, part))
+    });
+    parts.find(|(_, part)| !statistics(part).is_empty()).map(|(start, _)| start)
+}
+
 const STATISTICS: [&str; 4] = ["mean", "median", "max", "min"];
 
 fn is_percentile(word: &str) -> bool {

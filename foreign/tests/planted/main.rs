@@ -137,3 +137,13 @@ fn a_row_with_the_label_of_another_is_found_in_the_data() {
     let found = audit("r.md", &altered, &[table], Vec::new());
     assert!(found.findings.iter().any(|f| f.rule == Rule::Same && f.line == 6), "{found}");
 }
+
+#[test]
+fn a_footnote_mark_is_no_part_of_a_label_or_a_number() {
+    let text = RATES.replace("| swift | 8 | 50.75 |", "| swiftᵃ | 8 | 50.75 † |");
+    let clean = format!("{text}\nᵃ One repetition.\n\nAt 8 users swift has a rate of 50.75.\n");
+    let quiet = audit("r.md", &clean, &[], Vec::new());
+    assert!(quiet.findings.is_empty(), "{quiet}");
+    let found = audit("r.md", &clean.replace("a rate of 50.75", "a rate of 47.95"), &[], Vec::new());
+    assert!(found.findings.iter().any(|f| f.rule == Rule::Bind), "{found}");
+}

@@ -65,6 +65,7 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
             "fewer than 2",
             "at least 2",
         ),
+        (DELTAS, "At least 2 of 4 workloads are directional.\n", "At least 2", "Fewer than 2"),
         (DELTAS, "Most workloads are directional.\n", "Most", "No"),
         (DELTAS, "Most workloads are directional.\n", "Most", "All"),
         (CURVES, "All 4 curves fall at each step.\n", "All 4 curves fall", "None of the 4 curves fall"),
@@ -72,6 +73,12 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         (CURVES, "No workload has an efficiency below 0.65.\n", "No", "Every"),
         (CURVES, "All 4 fitted shares lie within 0.01 of the planted shares.\n", "All", "None of the"),
         (OUTCOMES, "No request failed.\n", "No request", "Every request"),
+        (
+            "",
+            "Swift answers every prompt of the chat workload at 8 clients.\n\n## Conclusion\n\n- Claimed: *Swift answers every prompt of the chat workload at 8 clients.*\n",
+            "Claimed: *Swift answers every",
+            "Claimed: *Swift answers no",
+        ),
         (OUTCOMES, "No request failed.\n", "| robin | 500 | 0", "| robin | 500 | 3"),
     ];
     let counts =
