@@ -19,8 +19,18 @@ pub(crate) struct Condition {
     pub(crate) words: BTreeSet<String>,
     /// The number it compares with.
     pub(crate) bound: Option<Quantity>,
-    /// Whether cells are words (`directional`, `yes`).
-    pub(crate) verdict: bool,
+    pub(crate) cells: Cells,
+}
+
+/// What stands in the cells of a condition's column.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Cells {
+    /// Words: `directional`, `yes`.
+    Verdicts,
+    /// How many of the things that the statement is about; a row is not one of them.
+    Counts,
+    /// A measurement of the row.
+    Values,
 }
 
 enum Test {
@@ -110,21 +120,10 @@ fn verdicts(table: &Table, clause: &str) -> Vec<Condition> {
         if values.iter().all(|value| ANSWERS.contains(&value.as_str())) {
             let header = words(&table.columns[column]);
             let special = header.len() >= 2 || header.iter().any(|word| word.len() >= 6);
-            let mut yes = values
-                .iter()
-                .chain([&"yes".to_owned()])
-                .filter(|v| YES.contains(&v.as_str()))
-                .cloned()
-                .collect::<Vec<_>>();
-            yes.truncate(1);
             if special && header.is_subset(&said) {
-                found.extend(yes.into_iter().map(|value| Condition {
-                    column,
-                    test: Test::Is(value),
-                    words: header.clone(),
-                    bound: None,
-                    verdict: true,
-                }));
+                let yes = values.iter().find(|value| YES.contains(&value.as_str()));
+                let test = Test::Is(yes.map_or_else(|| "yes".to_owned(), Clone::clone));
+                found.push(Condition { column, test, words: header, bound: None, cells: Cells::Verdicts });
             }
             continue;
         }
@@ -141,7 +140,7 @@ fn verdicts(table: &Table, clause: &str) -> Vec<Condition> {
                 test: Test::Is((*value).clone()),
                 words: own.union(&header).cloned().collect(),
                 bound: None,
-                verdict: true,
+                cells: Cells::Verdicts,
             });
         }
     }
@@ -178,7 +177,7 @@ fn zeros(table: &Table, clause: &str, noun: &str) -> Vec<Condition> {
         return Vec::new();
     }
     let words = noun.into_iter().chain([(*verb).to_owned()]).collect();
-    vec![Condition { column, test: Test::Above(0.0), words, bound: None, verdict: false }]
+    vec![Condition { column, test: Test::Above(0.0), words, bound: None, cells: Cells::Counts }]
 }
 
 static SIGN: LazyLock<Regex> = LazyLock::new(|| {
@@ -194,7 +193,7 @@ fn signs(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     let test = if captures.name("up").is_some() { Test::Above(0.0) } else { Test::Below(0.0) };
     let bound = quantities(captures.get(0)?.as_str()).into_iter().next();
     let own = words(captures.get(0)?.as_str()).into_iter().chain(words(&bare(&table.columns[column])));
-    Some(Condition { column, test, words: own.collect(), bound, verdict: false })
+    Some(Condition { column, test, words: own.collect(), bound, cells: Cells::Values })
 }
 
 /// The one column of numbers that a text names, in full or by its last word, and that can be meant.
@@ -243,7 +242,7 @@ fn compared(table: &Table, clause: &str, said: &str) -> Option<Condition> {
         };
         own.extend(words(&bare(&table.columns[column])));
         own.extend(words(&to.as_str()[bound.start..bound.end]));
-        return Some(Condition { column, test, words: own, bound: Some(bound), verdict: false });
+        return Some(Condition { column, test, words: own, bound: Some(bound), cells: Cells::Values });
     }
     let [other] = named_columns(table, to.as_str())[..] else { return None };
     let column = subject(table, left, |column| column != other)?;
@@ -251,7 +250,7 @@ fn compared(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     for column in [column, other] {
         own.extend(words(&bare(&table.columns[column])));
     }
-    Some(Condition { column, test, words: own, bound: None, verdict: false })
+    Some(Condition { column, test, words: own, bound: None, cells: Cells::Values })
 }
 
 static WITHIN: LazyLock<Regex> = LazyLock::new(|| {
@@ -284,5 +283,5 @@ fn within(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     }
     let bound = quantities(clause).into_iter().find(|number| (number.value - value).abs() < 1e-12);
     let test = Test::Within { other, most, relative: percent };
-    Some(Condition { column, test, words: own, bound, verdict: false })
+    Some(Condition { column, test, words: own, bound, cells: Cells::Values })
 }

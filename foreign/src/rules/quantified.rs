@@ -12,7 +12,7 @@ use regex::{Captures, Regex};
 use crate::finding::{Confidence, Finding};
 use crate::number::{Quantity, quantities};
 use crate::rules::Rule;
-use crate::rules::conditions::{Condition, conditions};
+use crate::rules::conditions::{Cells, Condition, conditions};
 use crate::rules::keys::{key, keys, rows_named};
 use crate::rules::scope::{Scope, in_prose};
 use crate::rules::words::{number_word, words};
@@ -178,11 +178,12 @@ impl<'a> Claim<'a> {
             let Some((rows, nouns)) = self.rows(table, heading) else { continue };
             let named: BTreeSet<String> = nouns.union(&self.known(table, &rows)).cloned().collect();
             for condition in conditions(table, &self.rest, &self.noun) {
-                if !self.accounted(&condition, &named) {
+                let universal = matches!(self.wanted, Wanted::All | Wanted::None);
+                if condition.cells == Cells::Counts && !universal || !self.accounted(&condition, &named) {
                     continue;
                 }
                 // "3 of 4 workloads are significant" is counted with the verdicts.
-                if self.plain && condition.verdict {
+                if self.plain && condition.cells == Cells::Verdicts {
                     return None;
                 }
                 let judged: Vec<(usize, Option<bool>)> =
@@ -225,8 +226,13 @@ impl<'a> Claim<'a> {
             let whole = self.whole.is_none_or(|whole| whole == labels.len());
             return (counted && whole).then_some((rows, last));
         }
-        // Rows of another name by their number, which must be no common one.
-        let by_number = self.whole.is_some_and(|whole| whole == rows.len() && whole >= 3);
+        // Rows of another name by their number, unless the name is of what rows have many of.
+        let many = nouns.iter().any(|word| INSIDE.contains(&word.as_str()))
+            || table.numeric_columns().iter().any(|&column| {
+                let counts = table.numbers(column).iter().all(|(_, value)| value.is_count());
+                counts && words(&table.columns[column]).is_subset(&nouns)
+            });
+        let by_number = self.whole.is_some_and(|whole| whole == rows.len() && whole >= 3) && !many;
         // "No efficiency lies below": the noun is a column of values.
         let by_column = self.whole.is_none()
             && table.numeric_columns().iter().filter(|c| last.is_subset(&words(&table.columns[**c]))).count()
@@ -261,6 +267,27 @@ impl<'a> Claim<'a> {
         })
     }
 }
+
+/// What is measured within a row: a number of them that is that of the rows is chance.
+const INSIDE: &[&str] = &[
+    "request",
+    "token",
+    "prompt",
+    "user",
+    "client",
+    "session",
+    "repetition",
+    "repeat",
+    "trial",
+    "sample",
+    "gpu",
+    "server",
+    "second",
+    "minute",
+    "time",
+    "step",
+    "message",
+];
 
 /// Words that add nothing to a condition; `words` has dropped articles and prepositions.
 const PLAIN: &[&str] = &[
