@@ -49,9 +49,27 @@ pub struct Cell {
 impl Cell {
     /// Makes a cell of text, emphasis removed.
     pub fn new(text: &str, column: usize) -> Self {
-        let text: String = text.trim().chars().filter(|c| !matches!(c, '*' | '`')).collect();
+        let plain: String = text.trim().chars().filter(|c| !matches!(c, '*' | '`')).collect();
+        let text = without_footnote(&plain).to_owned();
         let value = leading(&text);
         Self { text, column, value }
+    }
+}
+
+/// A cell without the marks of its footnotes (`beta ᵃ`, `0.912ᵇ`, `1.00†`, `12[^3]`): they are no part of a label
+/// or a number.
+fn without_footnote(text: &str) -> &str {
+    // Superscript letters; superscript digits may be powers.
+    let mark = |c: char| matches!(c, '\u{2b0}'..='\u{2b8}' | '\u{2e1}'..='\u{2e3}' | '\u{1d2c}'..='\u{1d61}' | '\u{1d9b}'..='\u{1dbf}' | '†' | '‡');
+    let mut rest = text;
+    loop {
+        let reference = rest.strip_suffix(']').and_then(|open| open.rfind("[^").map(|at| &rest[..at]));
+        let shorter = reference.unwrap_or_else(|| rest.trim_end_matches(mark)).trim_end();
+        // A mark alone is the cell itself.
+        if shorter.is_empty() || shorter == rest {
+            return rest;
+        }
+        rest = shorter;
     }
 }
 

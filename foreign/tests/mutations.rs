@@ -244,12 +244,15 @@ fn subject(r: &Clean, s: &mut Seed, wanted: impl Fn(&str) -> bool) -> Option<Alt
     whole.then(|| (at, Some(format!("{}{new}{}", &line[..here.start()], &line[here.end()..]))))
 }
 
+/// Replaces a word or a unit; `all` in `fall` is no word.
 fn replaced(r: &Clean, s: &mut Seed, lines: &[usize], pairs: &[(&str, &str)]) -> Option<Alteration> {
     let at = lines[s.below(lines.len())];
     let (old, new) = pairs[s.below(pairs.len())];
     let line = &r.lines[at];
-    (line.contains(old) && line.contains(|c: char| c.is_ascii_digit()))
-        .then(|| (at, Some(line.replacen(old, new, 1))))
+    let start = line.find(old)?;
+    let inside = old.starts_with(char::is_alphabetic)
+        && line[..start].chars().next_back().is_some_and(char::is_alphabetic);
+    (!inside && line.contains(|c: char| c.is_ascii_digit())).then(|| (at, Some(line.replacen(old, new, 1))))
 }
 
 /// Exchanges the first cells that differ in two neighbouring rows.

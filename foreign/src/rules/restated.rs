@@ -16,7 +16,7 @@ use crate::rules::Rule;
 use crate::rules::columns::named_columns;
 use crate::rules::keys::{Named, key, keys, rows_named};
 use crate::rules::scope::{Scope, in_prose};
-use crate::rules::words::{statistic, words};
+use crate::rules::words::{statistic, statistic_at, words};
 use crate::table::{Cell, Table};
 use crate::text::{Prose, Report};
 
@@ -151,12 +151,14 @@ impl Sentence<'_> {
         }
         let before = tail(&self.prose.text[self.start..number.start]);
         let stated = statistic(before)?;
-        let names = |(table, _, column): &(&Table, usize, usize)| {
-            table.columns.get(*column).and_then(|name| statistic(name)).is_some_and(|own| own != stated)
-        };
-        cells.iter().all(names).then(|| {
+        // A column that names no statistic (`Reading`) says nothing for or against.
+        let named: Vec<String> =
+            cells.iter().filter_map(|(table, _, column)| statistic(table.columns.get(*column)?)).collect();
+        (!named.is_empty() && !named.contains(&stated)).then(|| {
             let message = format!("called {stated} here, something else in the table");
-            self.finding(number, Rule::Stat, message, evidence())
+            let start = number.start - before.len() + statistic_at(before).unwrap_or(before.len());
+            let span = (start, number.end);
+            in_prose(self.prose, span, (Rule::Stat, Confidence::Medium), message, evidence())
         })
     }
 

@@ -3,8 +3,8 @@
 use crate::finding::{Confidence, Evidence, Finding};
 use crate::rules::{
     Rule, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, grid,
-    hardware, identities, keyed, labels, orderings, pairing, quantifiers, refs, restated, same, scaling,
-    sentence, shape, steps, units, verdicts,
+    hardware, identities, keyed, labels, orderings, pairing, quantified, quantifiers, refs, repetition,
+    restated, same, scaling, sentence, shape, statistics, steps, units, verdicts,
 };
 use crate::table::Table;
 use crate::text::{Prose, Report};
@@ -28,6 +28,9 @@ pub(crate) fn apply(scope: &Scope<'_>) -> Vec<Finding> {
         compare::check,
         steps::check,
         quantifiers::check,
+        quantified::check,
+        repetition::check,
+        statistics::check,
         extremes::check,
         orderings::check,
         units::check,

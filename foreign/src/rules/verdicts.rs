@@ -29,6 +29,10 @@ static SHARE: LazyLock<Regex> = LazyLock::new(|| {
 static NEGATED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)\b(?:not|without|neither|nor|n't|but|except)\b").expect("a regex"));
 
+static BOUNDED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:at least|at most|more than|fewer than|less than|over|up to) $").expect("a regex")
+});
+
 /// Marks that say that a verdict holds.
 const YES: &[&str] = &["yes", "true", "✓", "✅"];
 
@@ -56,7 +60,8 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
     else {
         return;
     };
-    if NEGATED.is_match(sentence) {
+    // Bounds on the count are judged with the quantifiers.
+    if NEGATED.is_match(sentence) || BOUNDED.is_match(&sentence[..all.start()]) {
         return;
     }
     let noun = words(noun.as_str());

@@ -62,12 +62,34 @@ fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = usize> 
 /// The statistic that a text names first, if it names one.
 pub(crate) fn statistic(text: &str) -> Option<String> {
     let words = words(text);
-    let percentile = words.iter().find(|word| {
-        word.strip_prefix('p').is_some_and(|digits| digits.len() >= 2 && digits.parse::<f64>().is_ok())
+    words
+        .iter()
+        .find(|word| is_percentile(word))
+        .cloned()
+        .or_else(|| STATISTICS.iter().find(|s| words.contains(**s)).map(|s| (*s).to_owned()))
+}
+
+/// All statistics that a text names.
+pub(crate) fn statistics(text: &str) -> BTreeSet<String> {
+    let mut named = words(text);
+    named.retain(|word| is_percentile(word) || STATISTICS.contains(&word.as_str()));
+    named
+}
+
+/// Where a text names the first of its statistics.
+pub(crate) fn statistic_at(text: &str) -> Option<usize> {
+    let mut parts = text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '.')).scan(0, |at, part| {
+        let start = *at;
+        *at += part.len();
+        Some((start, part))
     });
-    percentile.cloned().or_else(|| {
-        ["mean", "median", "max", "min"].iter().find(|s| words.contains(**s)).map(|s| (*s).to_owned())
-    })
+    parts.find(|(_, part)| !statistics(part).is_empty()).map(|(start, _)| start)
+}
+
+const STATISTICS: [&str; 4] = ["mean", "median", "max", "min"];
+
+fn is_percentile(word: &str) -> bool {
+    word.strip_prefix('p').is_some_and(|digits| digits.len() >= 2 && digits.parse::<f64>().is_ok())
 }
 
 /// Number words up to twelve.

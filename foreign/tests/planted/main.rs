@@ -3,6 +3,7 @@
 use foreign::{Cell, Confidence, Row, Rule, Table, audit};
 
 mod families;
+mod statements;
 mod tables;
 
 /// A clean report, what is replaced in it, by what, and the rule that must find it.
@@ -14,7 +15,7 @@ struct Case {
 }
 
 fn cases() -> Vec<(Case, String)> {
-    families::cases().into_iter().chain(tables::cases()).collect()
+    families::cases().into_iter().chain(tables::cases()).chain(statements::cases()).collect()
 }
 
 #[test]
@@ -135,4 +136,14 @@ fn a_row_with_the_label_of_another_is_found_in_the_data() {
     let altered = RATES.replace("| robin | 8", "| swift | 8");
     let found = audit("r.md", &altered, &[table], Vec::new());
     assert!(found.findings.iter().any(|f| f.rule == Rule::Same && f.line == 6), "{found}");
+}
+
+#[test]
+fn a_footnote_mark_is_no_part_of_a_label_or_a_number() {
+    let text = RATES.replace("| swift | 8 | 50.75 |", "| swiftᵃ | 8 | 50.75 † |");
+    let clean = format!("{text}\nᵃ One repetition.\n\nAt 8 users swift has a rate of 50.75.\n");
+    let quiet = audit("r.md", &clean, &[], Vec::new());
+    assert!(quiet.findings.is_empty(), "{quiet}");
+    let found = audit("r.md", &clean.replace("a rate of 50.75", "a rate of 47.95"), &[], Vec::new());
+    assert!(found.findings.iter().any(|f| f.rule == Rule::Bind), "{found}");
 }
