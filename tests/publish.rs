@@ -109,6 +109,20 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
         assert!(said.contains(name), "{name} is not named in:\n{said}");
         fs::write(&path, &good).expect("writable");
     }
+    // In the middle of a manifest stands this or that; a digest in it is altered on purpose.
+    let manifest = bundle.join("manifest.json");
+    let good = fs::read_to_string(&manifest).expect("text");
+    for before in ["\"b3:", "\"sha256\": \""] {
+        let at = good.find(before).expect("a digest") + before.len();
+        let mut bad = good.clone().into_bytes();
+        bad[at] = if bad[at] == b'0' { b'1' } else { b'0' };
+        fs::write(&manifest, bad).expect("writable");
+        let outcome =
+            project.run(["verify".as_ref(), bundle.as_os_str(), "--key".as_ref(), public.as_os_str()]);
+        assert_ne!(outcome.code, Some(0));
+        assert!(outcome.stderr.contains("manifest.json") || outcome.stdout.contains("manifest.json"));
+    }
+    fs::write(&manifest, good).expect("writable");
     project.run(["verify".as_ref(), bundle.as_os_str(), "--key".as_ref(), public.as_os_str()]).ok();
 }
 

@@ -94,15 +94,12 @@ fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleErr
             Ok(found) => {
                 checked.files += 1;
                 checked.bytes += found.bytes;
-                if found != *expected {
-                    checked.complain(
-                        path,
-                        format!(
-                            "it was changed: {} is not {}",
-                            found.blake3.short(),
-                            expected.blake3.short()
-                        ),
-                    );
+                if found != *expected && object_digest(path) == Some(found.blake3) {
+                    checked
+                        .complain(path, "its bytes are those of its name, but the manifest says otherwise");
+                } else if found != *expected {
+                    let (found, expected) = (found.blake3.short(), expected.blake3.short());
+                    checked.complain(path, format!("it was changed: {found} is not {expected}"));
                 } else if object_digest(path).is_some_and(|digest| digest != found.blake3) {
                     checked.complain(path, "its name is not the digest of its bytes");
                 }
@@ -136,7 +133,9 @@ fn check_seals(bundle: &Bundle, key: Option<&PublicKey>, checked: &mut Checked) 
         None => checked.complain(layout::STATEMENT, "it is missing"),
         Some(Err(e)) => checked.complain(layout::STATEMENT, format!("it cannot be read: {e}")),
         Some(Ok(value)) if manifest_digest(&value) != Some(manifest.as_str()) => {
-            checked.complain(layout::STATEMENT, "it is about another manifest than the one here");
+            // Which of the two was changed, only a signature could tell.
+            let message = format!("it is not the manifest that {} is about", layout::STATEMENT);
+            checked.complain(layout::MANIFEST, message);
         }
         Some(Ok(_)) => {}
     }
