@@ -43,12 +43,13 @@ pub use template::Template;
 pub use trace::{Entry, Source, Span};
 
 /// The templates shipped with the binary, under their full names.
-const TEMPLATES: [(&str, &str); 16] = [
+const TEMPLATES: [(&str, &str); 17] = [
     ("quickstart.md", include_str!("../../../templates/quickstart.md")),
     ("report.md", include_str!("../../../templates/report.md")),
     ("partials/claims.md", include_str!("../../../templates/partials/claims.md")),
     ("partials/deviations.md", include_str!("../../../templates/partials/deviations.md")),
     ("partials/differences.md", include_str!("../../../templates/partials/differences.md")),
+    ("partials/facets.md", include_str!("../../../templates/partials/facets.md")),
     ("macros.md", include_str!("../../../templates/macros.md")),
     ("partials/question.md", include_str!("../../../templates/partials/question.md")),
     ("partials/results.md", include_str!("../../../templates/partials/results.md")),
