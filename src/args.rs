@@ -337,7 +337,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("arrivals"))]
 pub(crate) struct LoadArgs {
-    /// The server's URL, such as http://127.0.0.1:8080 or https://engine.example.
+    /// The server's URL, such as `http://127.0.0.1:8080` or `https://engine.example`.
     #[arg(long)]
     pub(crate) url: String,
     /// For https://: a PEM file with the only certificates to trust [default: those the operating
