@@ -278,3 +278,17 @@ fn the_long_report_is_audited_whole() {
     let said = grid().run(["audit", "reports/planted-grid.smoke/report.md"]).ok().stdout;
     assert!(said.contains("everything holds"), "{said}");
 }
+
+#[test]
+fn a_number_says_which_cells_its_table_lacks() {
+    const REPORT: &str = "reports/planted-grid.smoke/report.md";
+    let report = fs::read_to_string(grid().path().join(REPORT)).expect("a report");
+    let row = |line: &&str| line.starts_with("| long-decode") && line.contains("| alpha  |       8 |");
+    let line = report.lines().find(row).expect("the hung shape's row");
+    let number = line.split('|').nth(4).expect("its efficiency").trim();
+    let at = report.lines().position(|l| l == line).expect("it is there") + 1;
+    let why = grid().run(["why", &format!("{REPORT}:{at}"), number]).ok().stdout;
+    assert!(why.contains("missing in it: "), "{why}");
+    assert!(why.contains("model=d-14b") && why.contains("hung"), "{why}");
+    assert!(!why.contains("[{") && !why.contains("[]"), "{why}");
+}

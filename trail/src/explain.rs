@@ -3,6 +3,7 @@
 
 use artifacts::Digest;
 use pipeline::cell::coordinates_text;
+use pipeline::stage::MissingCell;
 use serde::Serialize;
 
 use crate::condition::Condition;
@@ -37,8 +38,8 @@ pub struct TablePlace {
     pub parameters: Option<String>,
     /// What a row of the table stands for.
     pub level: Option<String>,
-    /// Cells that the table says are missing in it.
-    pub missing: Option<String>,
+    /// Cells that the table lacks by its own account, those that agree with the row's key.
+    pub missing: Vec<MissingCell>,
 }
 
 /// Why a report prints a number.
@@ -218,7 +219,7 @@ fn place(
         operator: None,
         parameters: None,
         level: None,
-        missing: None,
+        missing: Vec::new(),
     };
     if number.source == "json" {
         provenance.reader.json(&artifact)?;
@@ -231,7 +232,15 @@ fn place(
         place.unit = table.unit(column).or(place.unit);
     }
     (place.operator, place.parameters) = (note("operator"), note("parameters"));
-    (place.level, place.missing) = (note("level"), note("missing"));
+    place.level = note("level");
+    if let Some(cells) = note("missing") {
+        let cells: Vec<MissingCell> = serde_json::from_str(&cells)
+            .map_err(|e| TrailError::Artifact(artifact, format!("its note `missing` cannot be read: {e}")))?;
+        let key = Condition::parse(place.row_key.as_deref().unwrap_or_default());
+        let agrees =
+            |cell: &MissingCell| cell.coordinates.0.iter().all(|(axis, label)| key.allows(axis, label));
+        place.missing = cells.into_iter().filter(agrees).collect();
+    }
     Ok(place)
 }
 

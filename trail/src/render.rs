@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pipeline::Json;
+use pipeline::cell::coordinates_text;
 
 use crate::evidence::{GateFinding, LoadCell, Server};
 use crate::explain::{Answer, TablePlace};
@@ -10,6 +11,9 @@ use crate::lineage::{RawRows, Source, Span, TableRows};
 
 /// So many measured cells of a table are shown, then how many more there are.
 const SHOWN: usize = 6;
+
+/// So many cells that a table lacks are shown, then how many more there are.
+const MISSING_SHOWN: usize = 3;
 
 /// Lines and what hangs below them.
 struct Tree {
@@ -96,8 +100,11 @@ impl Answer {
             let level = place.level.as_ref().map(|l| format!(", a row is a {l}")).unwrap_or_default();
             lines.push(format!("made by {operator}{level}"));
         }
-        if let Some(missing) = &place.missing {
-            lines.push(format!("missing in it: {missing}"));
+        for cell in place.missing.iter().take(MISSING_SHOWN) {
+            lines.push(format!("missing in it: {} ({})", coordinates_text(&cell.coordinates), cell.reason));
+        }
+        if place.missing.len() > MISSING_SHOWN {
+            lines.push(format!("missing in it: {} more cells", place.missing.len() - MISSING_SHOWN));
         }
         if place.description.is_some() && self.lineage.is_none() && self.raw.is_empty() {
             lines.push(self.meaning.clone());
