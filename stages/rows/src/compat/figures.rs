@@ -112,6 +112,23 @@ impl List {
     ) {
         self.0.push(Figure { name: name.into(), unit, formula, value: value.filter(|v| v.is_finite()) });
     }
+
+    /// Puts the busiest second, of requests that each end at a time.
+    pub(super) fn put_peaks<'a>(&mut self, spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) {
+        let peaks = peaks(spans);
+        self.put(
+            "max_output_tokens_per_s",
+            "tok/s",
+            "most chunks with text in a whole second from the first sent_ns: a chunk is taken for a token",
+            peaks.map(|p| p.0),
+        );
+        self.put(
+            "max_concurrent_requests",
+            "1",
+            "most requests that touch a whole second from the first sent_ns",
+            peaks.map(|p| p.1),
+        );
+    }
 }
 
 /// A sample in ascending order, as NumPy would describe it.
@@ -171,7 +188,7 @@ pub(super) fn around_all(timings: &[Timing<'_>]) -> Option<f64> {
 /// The busiest second, by the algorithm that vLLM and SGLang share: whole seconds counted from
 /// the first start; a chunk is taken for a token, and a request is in flight in every second it
 /// touches. Returns chunks and requests.
-pub(super) fn peaks<'a>(spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) -> Option<(f64, f64)> {
+fn peaks<'a>(spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) -> Option<(f64, f64)> {
     let start = |t: &Timing<'_>| t.request.sent_ns;
     let from = spans.clone().filter_map(|(t, _)| start(t)).min()?;
     let second = |ns: i64| ((ns - from).max(0) / 1_000_000_000) as usize;

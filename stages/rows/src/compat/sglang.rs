@@ -3,7 +3,7 @@
 //! There the latency ends with the last line, `[DONE]` or the usage; `done_ns` is that moment.
 //! Connecting is part of a request there; here connections are open before.
 
-use super::figures::{Bounds, Described, List, around_all, ms, peaks};
+use super::figures::{Bounds, Described, List, around_all, ms};
 use crate::metrics::Timing;
 
 struct Output {
@@ -63,19 +63,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
     let latencies = Described::of(outputs.iter().map(|o| o.latency));
     let concurrency = if outputs.is_empty() { None } else { rate(latencies.sum() / 1e3) };
     list.put("concurrency", "1", "sum of (done_ns − sent_ns) ÷ duration", concurrency);
-    let peaks = peaks(ok.iter().filter_map(|t| Some((*t, t.request.done_ns?))));
-    list.put(
-        "max_output_tokens_per_s",
-        "tok/s",
-        "most chunks with text in a whole second from the first sent_ns: a chunk is taken for a token",
-        peaks.map(|p| p.0),
-    );
-    list.put(
-        "max_concurrent_requests",
-        "1",
-        "most requests that touch a whole second from the first sent_ns",
-        peaks.map(|p| p.1),
-    );
+    list.put_peaks(ok.iter().filter_map(|t| Some((*t, t.request.done_ns?))));
     list.put(
         "request_goodput",
         "req/s",

@@ -5,7 +5,7 @@
 //! So against a server that ends with an empty event, the tool itself would have one interval
 //! more a request, and an end-to-end latency that ends with it.
 
-use super::figures::{Bounds, Described, List, around_all, ms, peaks};
+use super::figures::{Bounds, Described, List, around_all, ms};
 use crate::metrics::Timing;
 
 struct Output {
@@ -77,19 +77,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         "(total_input_tokens + total_output_tokens) ÷ duration",
         rate((prompts + tokens) as f64),
     );
-    let peaks = peaks(ok.iter().filter_map(|t| Some((*t, t.request.last_token_ns?))));
-    list.put(
-        "max_output_tokens_per_s",
-        "tok/s",
-        "most chunks with text in a whole second from the first sent_ns: a chunk is taken for a token",
-        peaks.map(|p| p.0),
-    );
-    list.put(
-        "max_concurrent_requests",
-        "1",
-        "most requests that touch a whole second from the first sent_ns",
-        peaks.map(|p| p.1),
-    );
+    list.put_peaks(ok.iter().filter_map(|t| Some((*t, t.request.last_token_ns?))));
     let gaps = ok.iter().flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));
     for (name, formula, values) in [
         ("ttft", "first_token_ns − sent_ns", Described::of(outputs.iter().filter_map(|o| o.ttft))),
