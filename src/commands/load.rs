@@ -33,9 +33,6 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
     let target = target(arguments, api_key)?;
     let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
-    if settings.search.is_some() {
-        return search(arguments, global, &settings, &origin, &target, telemetry);
-    }
     let private;
     let folder = match &arguments.out {
         Some(folder) => {
@@ -48,6 +45,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             private.path()
         }
     };
+    if settings.search.is_some() {
+        return search(arguments, global, folder, &settings, &origin, &target, telemetry);
+    }
     let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let beside = Beside {
         server_pid: arguments.server_pid.map(i64::from),
@@ -279,7 +279,7 @@ fn bar(requests: u64, quiet: bool) -> ProgressBar {
 }
 
 /// Makes the folder for the tables before anything is measured; earlier rows are not replaced.
-pub(super) fn make_folder(folder: &Path) -> Result<(), Stop> {
+fn make_folder(folder: &Path) -> Result<(), Stop> {
     let rows = folder.join("requests.parquet");
     if rows.exists() {
         return Err(

@@ -1,5 +1,6 @@
 //! `load --search`: the highest level at which a server keeps its bounds.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -7,7 +8,7 @@ use load::{Beside, Origin, Probe, SearchFiles, Settings, Target, Telemetry, run_
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
-use super::load::{make_folder, slo};
+use super::load::slo;
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
@@ -16,23 +17,12 @@ use crate::terminal::{columns, complain, say};
 pub(super) fn search(
     arguments: &LoadArgs,
     global: &Global,
+    folder: &Path,
     settings: &Settings,
     origin: &Origin,
     target: &Target,
     telemetry: Telemetry,
 ) -> Result<(), Stop> {
-    let private;
-    let folder = match &arguments.out {
-        Some(folder) => {
-            make_folder(folder)?;
-            folder.as_path()
-        }
-        None => {
-            private =
-                tempfile::tempdir().map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
-            private.path()
-        }
-    };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let control = Control::new(cancelled, None, Box::new(|_| {}));

@@ -121,7 +121,10 @@ impl From<BundleError> for Stop {
         match error {
             BundleError::Io(..) => Self::machine(error),
             BundleError::Store(error) => error.into(),
-            BundleError::Exists(_) | BundleError::NotABundle(..) | BundleError::Key(..) => Self::usage(error),
+            BundleError::NotABundle(..) => Self::usage(error).hint(
+                "name the directory or `.tar.zst` that `benchtrail publish EXPERIMENT --author NAME` wrote",
+            ),
+            BundleError::Exists(_) | BundleError::Key(..) => Self::usage(error),
             BundleError::Malformed(..) | BundleError::Study(_) | BundleError::Secrets(_) => {
                 Self::failed(error)
             }
