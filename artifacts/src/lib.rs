@@ -5,6 +5,7 @@
 //! gives tables whose columns carry their units.
 
 mod digest;
+mod document;
 mod key;
 mod store;
 mod table;
@@ -12,6 +13,7 @@ mod table_columns;
 mod table_writer;
 
 pub use digest::{Digest, DigestParseError};
+pub use document::at_path;
 pub use key::ActionKey;
 pub use store::{
     Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions, GcReport,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Digest, Scalar};
+use artifacts::{Digest, Scalar, at_path};
 use pipeline::Json;
 use pipeline::stage::MissingCell;
 
@@ -252,7 +252,7 @@ fn json_value(provenance: &Provenance<'_>, number: &Number, format: Format<'_>) 
         }
         return list(number, items, format);
     }
-    let value = scalar(value).ok_or_else(|| format!("`{path}` is an object"))?;
+    let value = Scalar::from_json(value).ok_or_else(|| format!("`{path}` is an object"))?;
     same_value(number, &value)?;
     same_text(number, &value, None, format)
 }
@@ -260,41 +260,13 @@ fn json_value(provenance: &Provenance<'_>, number: &Number, format: Format<'_>) 
 fn list(number: &Number, items: &[Json], format: Format<'_>) -> Result<(), String> {
     let mut texts = Vec::new();
     for item in items {
-        match scalar(item) {
+        match Scalar::from_json(item) {
             Some(Scalar::Null) => return Ok(()),
             Some(value) => texts.push(format(&value, None, &number.format)?),
             None => return Err("a list of lists or objects".to_owned()),
         }
     }
     is_text(number, &texts.join(", "))
-}
-
-/// Returns the value at keys and indices joined by full stops; a key may hold full stops.
-fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
-    if path.is_empty() {
-        return Some(json);
-    }
-    path.match_indices('.').map(|(i, _)| i).chain([path.len()]).find_map(|end| {
-        let child = match json {
-            Json::Object(map) => map.get(&path[..end]),
-            Json::Array(items) => path[..end].parse::<usize>().ok().and_then(|i| items.get(i)),
-            _ => None,
-        };
-        at_path(child?, path.get(end + 1..).unwrap_or(""))
-    })
-}
-
-fn scalar(json: &Json) -> Option<Scalar> {
-    Some(match json {
-        Json::Null => Scalar::Null,
-        Json::Bool(value) => Scalar::Bool(*value),
-        Json::Number(value) => match value.as_i64() {
-            Some(int) => Scalar::Int(int),
-            None => Scalar::Float(value.as_f64()?),
-        },
-        Json::String(text) => Scalar::Text(text.clone()),
-        Json::Array(_) | Json::Object(_) => return None,
-    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for map_err")]

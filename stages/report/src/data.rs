@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Digest, Scalar, Store, Table};
+use artifacts::{Digest, Store, Table, at_path};
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
 
 use crate::ledger;
@@ -295,41 +295,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// If there is no full stop in it.
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Miss> {
     name.split_once('.').ok_or_else(|| format!("`{name}` names no output: write it as `stage.output`").into())
-}
-
-/// Returns the value at a path of keys and indices joined by full stops. A key may itself
-/// hold full stops if no shorter one matches.
-pub(crate) fn at_path<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
-    if path.is_empty() {
-        return Some(json);
-    }
-    let ends = path.match_indices('.').map(|(i, _)| i).chain([path.len()]);
-    for end in ends {
-        let (key, rest) = (&path[..end], path.get(end + 1..).unwrap_or(""));
-        let child = match json {
-            Json::Object(map) => map.get(key),
-            Json::Array(items) => key.parse::<usize>().ok().and_then(|i| items.get(i)),
-            _ => None,
-        };
-        if let Some(found) = child.and_then(|child| at_path(child, rest)) {
-            return Some(found);
-        }
-    }
-    None
-}
-
-/// Returns a JSON value as a scalar; `None` for arrays and objects.
-pub(crate) fn scalar(json: &Json) -> Option<Scalar> {
-    Some(match json {
-        Json::Null => Scalar::Null,
-        Json::Bool(value) => Scalar::Bool(*value),
-        Json::Number(value) => match value.as_i64() {
-            Some(int) => Scalar::Int(int),
-            None => Scalar::Float(value.as_f64()?),
-        },
-        Json::String(text) => Scalar::Text(text.clone()),
-        Json::Array(_) | Json::Object(_) => return None,
-    })
 }
 
 fn axis_names(axes: &Json) -> Option<Vec<String>> {

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use artifacts::Scalar;
+use artifacts::{Scalar, at_path};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
 use pipeline::stage::Json;
 
-use crate::data::{Data, Miss, scalar};
+use crate::data::{Data, Miss};
 use crate::format::{clean, format_value};
 use crate::ratios::check_factor;
 use crate::settings::{OneOrMany, Parameters, not_available};
@@ -192,8 +192,7 @@ impl World {
 
     pub(crate) fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
         let study = self.data.study()?;
-        let value = crate::data::at_path(&study.spec, path)
-            .ok_or_else(|| format!("the experiment has no `{path}`"))?;
+        let value = at_path(&study.spec, path).ok_or_else(|| format!("the experiment has no `{path}`"))?;
         let (value, text) = json_text(value, format, "none", path)?;
         let entry = Entry { format: format.to_owned(), ..Entry::new(Source::Spec, path, value, text) };
         Ok(self.trace.mark(entry))
@@ -219,12 +218,13 @@ impl World {
 
 fn json_text(value: &Json, format: &str, null: &str, path: &str) -> Result<(Scalar, String), Miss> {
     if let Json::Array(items) = value {
-        let texts: Option<Vec<_>> = items.iter().map(scalar).collect();
+        let texts: Option<Vec<_>> = items.iter().map(Scalar::from_json).collect();
         let texts = texts.ok_or_else(|| format!("`{path}` is a list of lists or objects"))?;
         let shown: Result<Vec<_>, _> = texts.iter().map(|t| format_value(t, None, format, null)).collect();
         return Ok((Scalar::Text(value.to_string()), shown?.join(", ")));
     }
-    let value = scalar(value).ok_or_else(|| format!("`{path}` is an object: name one of its fields"))?;
+    let value =
+        Scalar::from_json(value).ok_or_else(|| format!("`{path}` is an object: name one of its fields"))?;
     let text = format_value(&value, None, format, null)?;
     Ok((value, text))
 }
@@ -249,8 +249,8 @@ fn condition(value: Option<&Value>) -> Result<Where, Error> {
         let wanted = value.get_item(&key)?;
         let one = json_of(&wanted)?;
         let values = match one {
-            Json::Array(items) => items.iter().filter_map(scalar).collect(),
-            other => scalar(&other).into_iter().collect(),
+            Json::Array(items) => items.iter().filter_map(Scalar::from_json).collect(),
+            other => Scalar::from_json(&other).into_iter().collect(),
         };
         found.push((name.to_owned(), values));
     }
@@ -267,8 +267,8 @@ pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
 /// Reads the condition of a declared table or figure.
 pub(crate) fn declared(only: &BTreeMap<String, OneOrMany>) -> Where {
     let values = |v: &OneOrMany| match v {
-        OneOrMany::Many(items) => items.iter().filter_map(scalar).collect(),
-        OneOrMany::One(item) => scalar(item).into_iter().collect(),
+        OneOrMany::Many(items) => items.iter().filter_map(Scalar::from_json).collect(),
+        OneOrMany::One(item) => Scalar::from_json(item).into_iter().collect(),
     };
     only.iter().map(|(column, v)| (column.clone(), values(v))).collect()
 }
@@ -370,7 +370,7 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     environment.add_function("plan", move |path: &str| {
         let study = w.data.study().map_err(|e| wrong(&e))?;
         Ok::<_, Error>(
-            crate::data::at_path(&study.spec, path)
+            at_path(&study.spec, path)
                 .map_or(Value::from(()), |json| Value::from(minijinja::value::Serde(json))),
         )
     });

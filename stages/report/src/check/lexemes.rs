@@ -171,7 +171,7 @@ const PARTS: &[&str] = &[
 fn words(text: &str) -> Vec<Lexeme> {
     let mut found = Vec::new();
     let mut previous: Vec<Range<usize>> = Vec::new();
-    for range in runs(text) {
+    for range in letter_runs(text) {
         let word = text[range.clone()].to_lowercase();
         let numeral = is_number_word(&word)
             || (word == "second" && !is_unit_of_time(text, &range, previous.last()))
@@ -191,8 +191,8 @@ fn words(text: &str) -> Vec<Lexeme> {
     found
 }
 
-/// Runs of letters.
-fn runs(text: &str) -> Vec<Range<usize>> {
+/// Where the runs of letters of a text are, in order.
+pub(crate) fn letter_runs(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = None;
     for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {

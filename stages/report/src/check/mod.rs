@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::settings::Literal;
 use crate::trace::{Entry, Source, Span};
 use artifacts::Scalar;
+pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
 
 pub(crate) use words::check_words;

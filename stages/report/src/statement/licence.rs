@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use crate::check::letter_runs;
+
 const EVERY: &[&str] = &[
     "every",
     "no-row",
@@ -153,18 +155,7 @@ fn hyphenated(text: &str, range: &Range<usize>) -> bool {
 
 /// Runs of letters; `near-identical` is one run.
 fn runs(text: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = Vec::new();
-    let mut start = None;
-    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-        match (c.is_alphabetic(), start) {
-            (true, None) => start = Some(at),
-            (false, Some(from)) => {
-                found.push(from..at);
-                start = None;
-            }
-            _ => {}
-        }
-    }
+    let mut found = letter_runs(text);
     let mut at = 1;
     while at < found.len() {
         let joined = found[at - 1].start..found[at].end;
