@@ -1,6 +1,6 @@
 //! How to cite a bundle, and its front page.
 
-use crate::publish::Publication;
+use crate::publication::Publication;
 
 /// Returns `CITATION.cff`, in the Citation File Format 1.2.0.
 pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -> String {

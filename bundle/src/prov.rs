@@ -6,7 +6,7 @@ use artifacts::Digest;
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::{Catalogue, media_type, times};
-use crate::publish::Publication;
+use crate::publication::Publication;
 
 /// Returns the document: artifacts are entities, cells activities, the program and the authors
 /// agents.

@@ -4,49 +4,20 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use artifacts::{Store, Table};
-use pipeline::lock::{Lock, LockClass};
-use pipeline::{CellStatus, Media, StudyDocument};
+use artifacts::Table;
+use pipeline::lock::LockClass;
+use pipeline::{CellStatus, Media};
 
 use crate::catalogue::{Catalogue, times};
 use crate::envelope::{Envelope, IN_TOTO};
 use crate::error::BundleError;
-use crate::keys::KeyPair;
 use crate::layout;
 use crate::manifest::{Entry, FORMAT, Manifest};
+use crate::publication::Publication;
 use crate::ro_crate::{Facts, ro_crate};
 use crate::secrets::Scanner;
 use crate::statement::statement;
 use crate::{citation, prov};
-
-/// What to publish.
-#[derive(Debug)]
-pub struct Publication<'a> {
-    /// The name of the experiment's file, and its bytes.
-    pub experiment_file: &'a str,
-    /// The experiment's text.
-    pub experiment_text: &'a str,
-    /// The name of the lock's file.
-    pub lock_file: &'a str,
-    /// The lock.
-    pub lock: &'a Lock,
-    /// What the stages that see the study saw of it.
-    pub study: &'a StudyDocument,
-    /// Where the artifacts are.
-    pub store: &'a Store,
-    /// Who is cited; at least one.
-    pub authors: &'a [String],
-    /// The SPDX identifier of the license.
-    pub license: &'a str,
-    /// Rules of the secret scan that are switched off.
-    pub allowed: &'a [String],
-    /// Names of this machine's user and host, which must not become public.
-    pub names: &'a [String],
-    /// The key to sign with.
-    pub key: Option<&'a KeyPair>,
-    /// The version of this program.
-    pub version: &'a str,
-}
 
 /// What was published.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::catalogue::{Catalogue, media_type, times};
 use crate::layout::{self, RO_CRATE};
 use crate::manifest::Entry;
-use crate::publish::Publication;
+use crate::publication::Publication;
 
 /// What the description says of the bundle as a whole.
 pub(crate) struct Facts<'a> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::catalogue::Catalogue;
 use crate::layout::MANIFEST;
 use crate::manifest::Entry;
-use crate::publish::Publication;
+use crate::publication::Publication;
 
 /// What the statement names as its subjects: the manifest stands for every file.
 pub(crate) fn statement(

@@ -1,5 +1,6 @@
 //! The rules, a module for each family.
 
+mod all;
 mod arith;
 mod bind;
 mod boundary;
@@ -38,5 +39,6 @@ mod units;
 mod verdicts;
 mod words;
 
+pub(crate) use all::apply;
 pub use rule::Rule;
-pub(crate) use scope::{Scope, apply};
+pub(crate) use scope::Scope;

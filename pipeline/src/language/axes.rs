@@ -6,13 +6,20 @@ use artifacts::Scalar;
 
 use super::diagnostics::{Mistake, Span};
 use super::grammar::Range;
-use super::interpolate::same_label;
 use super::suggest::remedy;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
 
 /// The most labels of one axis.
 const MAX_LABELS: usize = 10_000;
+
+/// Tells whether two labels are the same for people: equal, or written alike.
+pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.to_string() == b.to_string(),
+    }
+}
 
 /// An axis with the labels declared, and behind them those that included cells add.
 #[derive(Clone, Debug)]

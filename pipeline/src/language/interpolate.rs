@@ -5,8 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::Scalar;
-
 use super::axes::AxisDraft;
 use super::diagnostics::{Mistake, Span};
 use super::suggest::remedy;
@@ -289,12 +287,4 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
         pieces.push(Piece::Literal(rest));
     }
     Ok(pieces)
-}
-
-/// Tells whether two labels are the same for people: equal, or written alike.
-pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
-        _ => a.to_string() == b.to_string(),
-    }
 }

@@ -1,9 +1,10 @@
 //! Parameters: their declarations, and their values from defaults, the profile and `--set`.
 
+use super::axes::same_label;
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink};
 use super::grammar::{Parameter, ParameterType};
-use super::interpolate::{Values, same_label};
+use super::interpolate::Values;
 use super::parse::plain_scalar;
 use super::settings::DurationText;
 use super::suggest::remedy;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use artifacts::Store;
 
 use super::reason::Reasons;
-use super::session::{Forced, Outcome, Session, State};
+use super::select::Forced;
+use super::session::{Outcome, Session, State};
 use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCounts};
 use crate::cell::coordinates_text;
 use crate::error::PipelineError;

@@ -6,7 +6,8 @@ use std::fmt;
 use artifacts::{ActionKey, Digest, HistoryLine};
 use serde::Serialize;
 
-use super::session::{Forced, Session};
+use super::select::Forced;
+use super::session::Session;
 use crate::error::PipelineError;
 use crate::key::Difference;
 use crate::record::Record;

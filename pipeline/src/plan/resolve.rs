@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use artifacts::{ActionKey, Digest, Lookup};
 
-use super::session::{Forced, Outcome, Session, State};
+use super::select::Forced;
+use super::session::{Outcome, Session, State};
 use crate::error::PipelineError;
 use crate::graph::Member;
 use crate::key::{

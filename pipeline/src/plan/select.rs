@@ -1,10 +1,17 @@
 //! Which cells the options name.
 
 use super::PlanOptions;
-use super::session::Forced;
 use crate::error::PipelineError;
 use crate::graph::Graph;
 use crate::stage::Class;
+
+/// Why a cell executes although it may be cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forced {
+    No,
+    Fresh,
+    From,
+}
 
 /// Returns for each cell whether it executes although it may be cached.
 pub(super) fn forced(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<Forced>, PipelineError> {

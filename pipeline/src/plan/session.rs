@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
-use super::{PlanOptions, select};
+use super::PlanOptions;
+use super::select::{self, Forced};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, NO_GROUP};
@@ -62,14 +63,6 @@ impl State {
             _ => None,
         }
     }
-}
-
-/// Why a cell executes although it may be cached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forced {
-    No,
-    Fresh,
-    From,
 }
 
 /// Everything known while planning or running.

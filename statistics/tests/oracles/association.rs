@@ -1,8 +1,8 @@
 //! Correlation, survival, unpaired procedures and fits.
 
 use statistics::{
-    Bootstrap, BootstrapKind, CorrelationKind, Linearisation, Model, cliffs_delta, cohens_d,
-    correlation, fit, fit_linearised, kaplan_meier, pooled_t, sign_flip_test, tost_welch,
+    Bootstrap, BootstrapKind, CorrelationKind, Linearisation, Model, cliffs_delta, cohens_d, correlation,
+    fit, fit_linearised, kaplan_meier, pooled_t, sign_flip_test, tost_welch,
 };
 
 use crate::{agree, agree_to, cases, floats, sample};

@@ -1,0 +1,36 @@
+//! What is published, and what of it the documents of a bundle are made from.
+
+use artifacts::Store;
+use pipeline::StudyDocument;
+use pipeline::lock::Lock;
+
+use crate::keys::KeyPair;
+
+/// What to publish.
+#[derive(Debug)]
+pub struct Publication<'a> {
+    /// The name of the experiment's file, and its bytes.
+    pub experiment_file: &'a str,
+    /// The experiment's text.
+    pub experiment_text: &'a str,
+    /// The name of the lock's file.
+    pub lock_file: &'a str,
+    /// The lock.
+    pub lock: &'a Lock,
+    /// What the stages that see the study saw of it.
+    pub study: &'a StudyDocument,
+    /// Where the artifacts are.
+    pub store: &'a Store,
+    /// Who is cited; at least one.
+    pub authors: &'a [String],
+    /// The SPDX identifier of the license.
+    pub license: &'a str,
+    /// Rules of the secret scan that are switched off.
+    pub allowed: &'a [String],
+    /// Names of this machine's user and host, which must not become public.
+    pub names: &'a [String],
+    /// The key to sign with.
+    pub key: Option<&'a KeyPair>,
+    /// The version of this program.
+    pub version: &'a str,
+}
