@@ -24,7 +24,7 @@ impl Selection {
         Ok(Self { keys, least: sample::value(ends.0), most: sample::value(ends.1) })
     }
 
-    fn values(&self) -> impl Iterator<Item = f64> {
+    fn values(&self) -> impl Iterator<Item = f64> + Clone {
         self.keys.iter().map(|key| sample::value(*key))
     }
 
