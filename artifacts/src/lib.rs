@@ -4,6 +4,7 @@
 //! nothing of experiments or stages; it keeps bytes safe, names them by what they are, and
 //! gives tables whose columns carry their units.
 
+mod column_reader;
 mod digest;
 mod key;
 mod store;
@@ -11,6 +12,7 @@ mod table;
 mod table_columns;
 mod table_writer;
 
+pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError};
 pub use key::ActionKey;
 pub use store::{

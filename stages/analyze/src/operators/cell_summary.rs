@@ -188,7 +188,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
 }
 
 fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
-    sample(ok.iter().filter_map(|t| (metric.of)(t)))
+    sample(ok.iter().filter_map(|t| metric.of(t)))
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.

@@ -204,7 +204,7 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
 fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
     let counts =
         t.request.is_ok() || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status.as_str()));
-    rows::metric(metric.name()).filter(|_| counts).and_then(|m| (m.of)(t))
+    rows::metric(metric.name()).filter(|_| counts).and_then(|m| m.of(t))
 }
 
 /// How long a request that was given up had been waited for, ms.

@@ -152,7 +152,7 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
         } else if *name == ITL.0 {
             per_token(&ok)
         } else {
-            rows::metric(name).map(|m| ok.iter().filter_map(|t| (m.of)(t)).collect())
+            rows::metric(name).map(|m| ok.iter().filter_map(|t| m.of(t)).collect())
         }
     });
     let metrics = metrics.collect();
@@ -178,21 +178,21 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     values.metrics.resize(wanted.len(), Some(Vec::new()));
     for cell in cells {
         let Some(cell) = cell.narrow(&known)? else { return Ok(None) };
-        let mut used = Vec::with_capacity(cell.rows());
-        for values in values.metrics.iter_mut().flatten() {
-            values.reserve(cell.rows());
-        }
-        let read = cell.for_each_ok(|timing| {
-            used.push(timing.row);
-            for (metric, values) in wanted.iter().zip(&mut values.metrics) {
-                if let (Some(metric), Some(values)) = (metric, values) {
-                    values.extend((metric.of)(timing));
+        let mut read = cell.values.into_iter();
+        for (metric, values) in wanted.iter().zip(&mut values.metrics) {
+            if metric.is_some()
+                && let (Some(values), Some(read)) = (values, read.next())
+            {
+                if values.is_empty() {
+                    *values = read;
+                } else {
+                    values.extend(read);
                 }
             }
-        });
-        read.map_err(|e| Failure::failed(format!("`requests`: {e}")))?;
-        values.ok += used.len();
-        values.lineage.extend(spans(&cell.requests_digest.to_string(), used));
+        }
+        let source = cell.requests_digest.to_string();
+        values.ok += cell.ok.iter().map(ExactSizeIterator::len).sum::<usize>();
+        values.lineage.extend(cell.ok.iter().map(|rows| Span::of(&source, rows)));
     }
     Ok(Some(values))
 }

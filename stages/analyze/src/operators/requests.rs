@@ -69,7 +69,7 @@ impl Operator for Requests {
                 let tokens = |n: Option<i64>| n.map_or(Scalar::Null, Scalar::Int);
                 let mut values =
                     vec![text(&request.status), tokens(request.prompt_tokens), tokens(request.output_tokens)];
-                let value = |m: &rows::Metric| number((m.of)(&timing).filter(|_| request.is_ok()));
+                let value = |m: &rows::Metric| number(m.of(&timing).filter(|_| request.is_ok()));
                 values.extend(METRICS.iter().map(value));
                 let mut lineage = spans(&source, [timing.row]);
                 lineage.extend(spans(&chunks, timing.chunk_rows.iter().copied()));

@@ -116,7 +116,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     let per_second = |amount: Option<f64>| number(amount.zip(length).map(|(a, l)| a / l));
     let known = |n: usize| if length.is_some() { count(n) } else { Scalar::Null };
     let median = |name: &str| {
-        let values = rows::metric(name).and_then(|m| sample(inside.iter().filter_map(|t| (m.of)(t))));
+        let values = rows::metric(name).and_then(|m| sample(inside.iter().filter_map(|t| m.of(t))));
         number(values.map(|s| s.median()))
     };
     let values = vec![
