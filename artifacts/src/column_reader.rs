@@ -177,14 +177,24 @@ impl Footer {
         Ok(Self { metadata: reader.finish()?, length: Length::len(file), size })
     }
 
-    /// Returns where the columns lie, in each row group, and the footer itself.
+    /// Returns where the columns lie, in each row group, and the footer itself: ranges that ascend, as few
+    /// as possible.
     fn ranges(&self, columns: &[&str]) -> Vec<Range<u64>> {
         let groups = self.metadata.row_groups().iter();
         let chunks = groups.flat_map(|group| group.columns()).filter(|chunk| {
             chunk.column_path().parts().first().is_some_and(|name| columns.contains(&name.as_str()))
         });
         let footer = self.length.saturating_sub(self.size)..self.length;
-        chunks.filter_map(place).chain([footer]).collect()
+        let mut places: Vec<Range<u64>> = chunks.filter_map(place).chain([footer]).collect();
+        places.sort_unstable_by_key(|place| place.start);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for place in places {
+            match ranges.last_mut() {
+                Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+                _ => ranges.push(place),
+            }
+        }
+        ranges
     }
 }
 

@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// Returns parts of an object, all of whose bytes are checked against its name; what lies between them is
-    /// not held. A part ends where the object does.
+    /// not held. The ranges ascend and do not overlap; a part ends where the object does.
     ///
     /// # Errors
     /// As [`Store::get`].
@@ -179,16 +179,18 @@ impl Store {
         // What is wanted may come from bytes not yet checked: no more than the file holds is believed.
         let size = file.metadata().map_err(wrong)?.len();
         let length = |range: &Range<u64>| range.end.min(size).saturating_sub(range.start) as usize;
-        let mut parts: Vec<Vec<u8>> = ranges.iter().map(|range| Vec::with_capacity(length(range))).collect();
+        // One allocation: an allocator tends to give several large ones back to the system, and pages that
+        // come from there anew cost as much as hashing.
+        let mut kept = Vec::with_capacity(ranges.iter().map(length).sum());
         let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
         let mut piece = Vec::with_capacity(PIECE);
         while (&file).take(PIECE as u64).read_to_end(&mut piece).map_err(wrong)? > 0 {
             hasher.update(&piece);
             let end = at + piece.len() as u64;
-            for (range, part) in ranges.iter().zip(&mut parts) {
+            for range in ranges {
                 let (from, to) = (range.start.max(at), range.end.min(end));
                 if from < to {
-                    part.extend_from_slice(&piece[(from - at) as usize..(to - at) as usize]);
+                    kept.extend_from_slice(&piece[(from - at) as usize..(to - at) as usize]);
                 }
             }
             at = end;
@@ -197,7 +199,8 @@ impl Store {
         if hasher.finalize().as_bytes() != digest.as_bytes() {
             return Err(StoreError::Damaged(*digest, path));
         }
-        Ok(parts.into_iter().map(Bytes::from).collect())
+        let mut kept = Bytes::from(kept);
+        Ok(ranges.iter().map(|range| kept.split_to(length(range).min(kept.len()))).collect())
     }
 
     /// Returns the newest cacheable result of a key.

@@ -78,8 +78,13 @@ where
         let columns = self.numbers.iter().map(|number| requests.ints(number.column));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let columns: [_; N] = columns.try_into().expect("a column for each number");
-        let row = |row| (self.compute)(columns.each_ref().map(|column| column.get(row)));
-        values.extend(rows.iter().cloned().flatten().filter_map(row));
+        let mut numbers = [None; N];
+        for row in rows.iter().cloned().flatten() {
+            for (number, column) in numbers.iter_mut().zip(&columns) {
+                *number = column.get(row);
+            }
+            values.extend((self.compute)(numbers));
+        }
         Ok(())
     }
 }

@@ -127,4 +127,16 @@ mod tests {
             assert!(!expected.is_empty(), "{}", metric.name);
         }
     }
+    #[test]
+    fn rows_of_several_batches_are_numbered_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut rows = ClosedLoop { clients: 1, requests: 20_000, ..ClosedLoop::default() }.requests();
+        rows[18_000].status = "http_error".to_owned();
+        let tables = [("requests", synthetic::requests_table(&rows).unwrap())];
+        let cell = synthetic::cell(&store, &[], Json::Null, &tables).unwrap();
+        let narrow = NarrowRows::read(&store, &cell, &[&METRICS[0]]).unwrap();
+        assert_eq!(narrow.ok, [0..18_000, 18_001..20_000]);
+        assert_eq!(narrow.values[0].len(), 19_999);
+    }
 }
