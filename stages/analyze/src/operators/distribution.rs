@@ -54,6 +54,16 @@ pub(crate) fn quantile_name(p: f64) -> String {
     format!("p{}", short.replace('.', "_"))
 }
 
+/// Returns what is wrong with the parameter `quantiles`.
+pub(crate) fn improbable(settings: &Settings<'_>, quantiles: &[f64]) -> Vec<Problem> {
+    let wrong = quantiles.iter().enumerate().filter(|(_, p)| !(**p > 0.0 && **p < 1.0));
+    let problem = |(i, p)| {
+        let place = [Step::Key("quantiles".to_owned()), Step::Index(i)];
+        settings.problem(&place, format!("a probability lies between 0 and 1, got {p}"))
+    };
+    wrong.map(problem).collect()
+}
+
 fn columns(given: &Parameters) -> Vec<Spec> {
     let mut columns = vec![
         Spec::text("level", "cell, or marginal or pooled where cells are taken together"),
@@ -101,18 +111,15 @@ impl Operator for Distribution {
         let given: Parameters = settings.read()?;
         let known: Vec<&str> = METRICS.iter().map(|m| m.name).chain([ICL.0, ITL.0]).collect();
         let mut problems = Vec::new();
-        let place = |key: &str, i| [Step::Key(key.to_owned()), Step::Index(i)];
         for (i, name) in given.metrics.iter().enumerate().filter(|(_, name)| meaning(name).is_none()) {
             let message = format!("a request has no metric `{name}`");
-            problems
-                .push(settings.problem(&place("metrics", i), message).hint(rows::did_you_mean(name, &known)));
-        }
-        for (i, p) in given.quantiles.iter().enumerate().filter(|(_, p)| !(**p > 0.0 && **p < 1.0)) {
             problems.push(
                 settings
-                    .problem(&place("quantiles", i), format!("a probability lies between 0 and 1, got {p}")),
+                    .problem(&[Step::Key("metrics".to_owned()), Step::Index(i)], message)
+                    .hint(rows::did_you_mean(name, &known)),
             );
         }
+        problems.extend(improbable(settings, &given.quantiles));
         if given.metrics.is_empty() {
             problems.push(settings.problem(&at("metrics"), "no metric is named"));
         }
