@@ -307,19 +307,22 @@ mod tests {
     }
 
     #[test]
-    fn files_of_several_row_groups_without_dictionaries_and_statistics_are_read_alike() {
+    fn files_of_several_row_groups_with_dictionaries_or_without_are_read_alike() {
         let (_folder, store) = store();
-        let foreign = WriterProperties::builder()
-            .set_dictionary_enabled(false)
-            .set_statistics_enabled(EnabledStatistics::None)
-            .set_max_row_group_row_count(Some(1000))
-            .build();
-        let mut bytes = Vec::new();
         let table = sample();
-        let mut writer = ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
-        writer.write(table.batch()).unwrap();
-        writer.close().unwrap();
-        assert_eq!(read(&store, &store.put(&bytes).unwrap()), expected(&table));
+        for dictionaries in [true, false] {
+            let foreign = WriterProperties::builder()
+                .set_dictionary_enabled(dictionaries)
+                .set_statistics_enabled(EnabledStatistics::None)
+                .set_max_row_group_row_count(Some(1000))
+                .build();
+            let mut bytes = Vec::new();
+            let mut writer = ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
+            writer.write(table.batch()).unwrap();
+            writer.close().unwrap();
+            let found = read(&store, &store.put(&bytes).unwrap());
+            assert!(found == expected(&table), "dictionaries: {dictionaries}");
+        }
     }
 
     #[test]
