@@ -185,16 +185,14 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     values.metrics.resize(wanted.len(), Some(Vec::new()));
     for cell in cells {
         let Some(cell) = cell.narrow(&known)? else { return Ok(None) };
-        let mut read = cell.values.into_iter();
-        for (metric, values) in wanted.iter().zip(&mut values.metrics) {
-            if metric.is_some()
-                && let (Some(values), Some(read)) = (values, read.next())
-            {
-                if values.is_empty() {
-                    *values = read;
-                } else {
-                    values.extend(read);
-                }
+        let lists = values.metrics.iter_mut().flatten().zip(&wanted);
+        let lists = lists.filter_map(|(list, metric)| metric.map(|_| list));
+        for (list, read) in lists.zip(cell.values) {
+            // The first is taken as it is: mostly a group is one cell.
+            if list.is_empty() {
+                *list = read;
+            } else {
+                list.extend(read);
             }
         }
         let source = cell.requests_digest.to_string();
