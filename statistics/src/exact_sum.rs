@@ -38,8 +38,9 @@ fn compensated(mut values: impl Iterator<Item = f64>) -> Option<f64> {
             break;
         }
         n += count;
-        taken[count..].fill(0.0);
-        for some in taken.chunks_exact(LANES) {
+        let whole = count.next_multiple_of(LANES);
+        taken[count..whole].fill(0.0);
+        for some in taken[..whole].chunks_exact(LANES) {
             for lane in 0..LANES {
                 let (sum, error) = two_sum(sums[lane], some[lane]);
                 sums[lane] = sum;
