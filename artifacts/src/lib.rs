@@ -4,6 +4,7 @@
 //! nothing of experiments or stages; it keeps bytes safe, names them by what they are, and
 //! gives tables whose columns carry their units.
 
+mod column_reader;
 mod digest;
 mod document;
 mod key;
@@ -12,6 +13,7 @@ mod table;
 mod table_columns;
 mod table_writer;
 
+pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError};
 pub use document::at_path;
 pub use key::ActionKey;

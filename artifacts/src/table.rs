@@ -14,8 +14,8 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Recor
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use serde::{Deserialize, Serialize};
@@ -255,6 +255,11 @@ impl TableError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
+
+    /// Says that a table of the columns `names` has none of this name.
+    pub fn no_column(column: &str, names: &[String]) -> Self {
+        Self(format!("no column `{column}`; there are: {}", names.join(", ")))
+    }
 }
 
 impl fmt::Display for TableError {
@@ -314,6 +319,10 @@ impl Table {
         Ok(Self { batch })
     }
 
+    pub(crate) fn of(batch: RecordBatch) -> Self {
+        Self { batch }
+    }
+
     /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.batch.num_rows()
@@ -358,9 +367,7 @@ impl Table {
     }
 
     fn array(&self, column: &str) -> Result<&ArrayRef, TableError> {
-        self.batch.column_by_name(column).ok_or_else(|| {
-            TableError::new(format!("no column `{column}`; there are: {}", self.names().join(", ")))
-        })
+        self.batch.column_by_name(column).ok_or_else(|| TableError::no_column(column, &self.names()))
     }
 
     fn typed<T: 'static>(&self, column: &str, wanted: &str) -> Result<&T, TableError> {
@@ -474,43 +481,26 @@ impl Table {
     /// # Errors
     /// If the bytes are no Parquet file.
     pub fn from_parquet(bytes: impl Into<Bytes>) -> Result<Self, TableError> {
-        Self::read_parquet(bytes.into(), None)
-    }
-
-    /// Reads those of the named columns that are there, in the order of the file; the others are
-    /// not decoded. The table has the file's number of rows even without a column.
-    ///
-    /// # Errors
-    /// As [`Table::from_parquet`].
-    pub fn from_parquet_columns(bytes: impl Into<Bytes>, columns: &[&str]) -> Result<Self, TableError> {
-        Self::read_parquet(bytes.into(), Some(columns))
-    }
-
-    fn read_parquet(bytes: Bytes, columns: Option<&[&str]>) -> Result<Self, TableError> {
-        let wrong = |e: &dyn fmt::Display| TableError::new(format!("not a readable Parquet table: {e}"));
-        let mut builder = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|e| wrong(&e))?;
-        let mut schema = builder.schema().clone();
-        if let Some(columns) = columns {
-            let named = |i: &usize| columns.contains(&schema.field(*i).name().as_str());
-            let places: Vec<usize> = (0..schema.fields().len()).filter(named).collect();
-            let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-            schema = Arc::new(schema.project(&places).map_err(|e| wrong(&e))?);
-            builder = builder.with_projection(mask);
-        }
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(unreadable)?;
+        let schema = builder.schema().clone();
         let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let reader = builder.with_batch_size(rows.max(1)).build().map_err(|e| wrong(&e))?;
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|e| wrong(&e))?;
+        let reader = builder.with_batch_size(rows.max(1)).build().map_err(unreadable)?;
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
         // A batch may end with a row group, so there may be several. The schema is the
         // batches' own: theirs lacks the table-wide notes.
         let batch = match batches.first() {
             None => RecordBatch::new_empty(schema.clone()),
-            Some(first) => concat_batches(&first.schema(), &batches).map_err(|e| wrong(&e))?,
+            Some(first) => concat_batches(&first.schema(), &batches).map_err(unreadable)?,
         };
         // The reader keeps the file's own notes; rebuild with the stored schema so that a
         // table read back equals the table written.
-        let batch = batch.with_schema(schema).map_err(|e| wrong(&e))?;
+        let batch = batch.with_schema(schema).map_err(unreadable)?;
         Ok(Self { batch })
     }
+}
+
+pub(crate) fn unreadable(error: impl fmt::Display) -> TableError {
+    TableError::new(format!("not a readable Parquet table: {error}"))
 }
 
 /// The writer settings of artifact format version 1. A change of any of them, or of the

@@ -1,4 +1,4 @@
-//! Columns read in place, and tables read in part: for tables of many rows.
+//! Columns read in place: for tables of many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -10,7 +10,11 @@ use crate::{Table, TableError};
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace<'a, A>(Option<&'a A>);
 
-impl<A: Array> InPlace<'_, A> {
+impl<'a, A: Array> InPlace<'a, A> {
+    pub(crate) fn array(&self) -> Option<&'a A> {
+        self.0
+    }
+
     #[inline]
     fn at(&self, row: usize) -> Option<&A> {
         self.0.filter(|values| values.nulls().is_none_or(|nulls| nulls.is_valid(row)))
@@ -94,7 +98,7 @@ impl Table {
         self.in_place(column, "text", |a| a.as_string_opt::<i32>())
     }
 
-    fn in_place<'a, A>(
+    pub(crate) fn in_place<'a, A>(
         &'a self,
         column: &str,
         wanted: &str,
@@ -132,15 +136,5 @@ mod tests {
         assert_eq!(table.ints("nothing").unwrap().get(1), None);
         let error = table.ints("word").unwrap_err().to_string();
         assert_eq!(error, "column `word` holds Utf8, not integers");
-    }
-
-    #[test]
-    fn a_table_read_in_part_has_the_named_columns_as_they_are() {
-        let bytes = sample().to_parquet().unwrap();
-        let part = Table::from_parquet_columns(bytes.clone(), &["word", "n", "nothing"]).unwrap();
-        assert_eq!(part.names(), ["n", "word"]);
-        assert_eq!(part.unit("n").as_deref(), Some("tok"));
-        assert_eq!(part.column("n").unwrap(), sample().column("n").unwrap());
-        assert_eq!(Table::from_parquet_columns(bytes, &[]).unwrap().rows(), 2);
     }
 }

@@ -142,12 +142,12 @@ impl Place {
 
 /// Returns the mean of `n` values. Rounding may move it out of their range: the mean of equal values is
 /// that value only after clamping.
-pub(crate) fn mean(values: impl Iterator<Item = f64>, n: usize) -> f64 {
+pub(crate) fn mean(values: impl Iterator<Item = f64> + Clone, n: usize) -> f64 {
     exact_sum(values) / n as f64
 }
 
 /// Returns the variance of `n` values about their mean, divisor n − 1; `None` for one value.
-pub(crate) fn variance(values: impl Iterator<Item = f64>, n: usize, mean: f64) -> Option<f64> {
+pub(crate) fn variance(values: impl Iterator<Item = f64> + Clone, n: usize, mean: f64) -> Option<f64> {
     (n > 1).then(|| exact_sum(values.map(|v| (v - mean) * (v - mean))) / (n - 1) as f64)
 }
 

@@ -24,7 +24,7 @@ impl Selection {
         Ok(Self { keys, least: sample::value(ends.0), most: sample::value(ends.1) })
     }
 
-    fn values(&self) -> impl Iterator<Item = f64> {
+    fn values(&self) -> impl Iterator<Item = f64> + Clone {
         self.keys.iter().map(|key| sample::value(*key))
     }
 
@@ -75,10 +75,12 @@ impl Selection {
 
 /// Brings the keys of the given ranks, ascending, to their places; the first key has the rank `first`.
 fn select(keys: &mut [i64], first: usize, ranks: &[usize]) {
-    let Some(rank) = ranks.get(ranks.len() / 2) else { return };
-    let (left, _, right) = keys.select_nth_unstable(rank - first);
-    select(left, first, &ranks[..ranks.len() / 2]);
-    select(right, rank + 1, &ranks[ranks.len() / 2 + 1..]);
+    // The one nearest the middle first: it leaves the least to search for the others.
+    let middle = first + keys.len() / 2;
+    let Some(at) = (0..ranks.len()).min_by_key(|at| ranks[*at].abs_diff(middle)) else { return };
+    let (left, _, right) = keys.select_nth_unstable(ranks[at] - first);
+    select(left, first, &ranks[..at]);
+    select(right, ranks[at] + 1, &ranks[at + 1..]);
 }
 
 #[cfg(test)]

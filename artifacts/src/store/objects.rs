@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 
 use super::index::Index;
@@ -158,14 +160,47 @@ impl Store {
     /// If the object is missing or damaged, or the file system refuses.
     pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
-        let bytes = fs::read(&path).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => StoreError::Missing(*digest),
-            _ => StoreError::Io(path.clone(), e),
-        })?;
+        let bytes = fs::read(&path).map_err(|e| unread(digest, &path, e))?;
         if hash_bytes(&bytes) != *digest {
             return Err(StoreError::Damaged(*digest, path));
         }
         Ok(bytes)
+    }
+
+    /// Returns parts of an object, all of whose bytes are checked against its name; what lies between them is
+    /// not held. The ranges ascend and do not overlap; a part ends where the object does.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    pub fn get_parts(&self, digest: &Digest, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StoreError> {
+        let path = self.path(digest);
+        let wrong = |e| unread(digest, &path, e);
+        let file = File::open(&path).map_err(wrong)?;
+        // What is wanted may come from bytes not yet checked: no more than the file holds is believed.
+        let size = file.metadata().map_err(wrong)?.len();
+        let length = |range: &Range<u64>| range.end.min(size).saturating_sub(range.start) as usize;
+        // One allocation: an allocator tends to give several large ones back to the system, and pages that
+        // come from there anew cost as much as hashing.
+        let mut kept = Vec::with_capacity(ranges.iter().map(length).sum());
+        let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
+        let mut piece = Vec::with_capacity(PIECE);
+        while (&file).take(PIECE as u64).read_to_end(&mut piece).map_err(wrong)? > 0 {
+            hasher.update(&piece);
+            let end = at + piece.len() as u64;
+            for range in ranges {
+                let (from, to) = (range.start.max(at), range.end.min(end));
+                if from < to {
+                    kept.extend_from_slice(&piece[(from - at) as usize..(to - at) as usize]);
+                }
+            }
+            at = end;
+            piece.clear();
+        }
+        if hasher.finalize().as_bytes() != digest.as_bytes() {
+            return Err(StoreError::Damaged(*digest, path));
+        }
+        let mut kept = Bytes::from(kept);
+        Ok(ranges.iter().map(|range| kept.split_to(length(range).min(kept.len()))).collect())
     }
 
     /// Returns the newest cacheable result of a key.
@@ -269,6 +304,17 @@ pub(super) fn size_of(path: &Path) -> Result<Option<u64>, StoreError> {
         Err(e) => Err(StoreError::Io(path.to_owned(), e)),
     }
 }
+
+/// Why an object's file cannot be read.
+fn unread(digest: &Digest, path: &Path, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::NotFound => StoreError::Missing(*digest),
+        _ => StoreError::Io(path.to_owned(), error),
+    }
+}
+
+/// Bytes read and hashed at once: they stay in a processor's cache until what is wanted of them is copied.
+const PIECE: usize = 1 << 18;
 
 /// From this size on (bytes), hashing is spread over the cores.
 const LARGE: usize = 1 << 17;

@@ -22,6 +22,23 @@ fn what_is_put_is_got_back() {
 }
 
 #[test]
+fn parts_of_an_object_are_its_bytes_wherever_they_begin_and_end() {
+    let (_folder, store) = new_store();
+    let bytes: Vec<u8> = (0..600_000_u32).map(|i| (i % 251) as u8).collect();
+    let digest = store.put(&bytes).unwrap();
+    let piece = 1 << 18;
+    let ranges = [0..10, piece - 5..piece + 5, piece + 5..2 * piece, 599_000..600_000];
+    let parts = store.get_parts(&digest, &ranges).unwrap();
+    for (range, part) in ranges.into_iter().zip(parts) {
+        assert_eq!(part, bytes[range.start as usize..range.end as usize], "{range:?}");
+    }
+    // What is beyond the end is not there.
+    let beyond = store.get_parts(&digest, &[599_990..700_000, 800_000..u64::MAX]).unwrap();
+    assert_eq!((&beyond[0], beyond[1].len()), (&bytes[599_990..].to_vec().into(), 0));
+    assert!(matches!(store.get_parts(&Digest::of(b"?"), &[]), Err(StoreError::Missing(_))));
+}
+
+#[test]
 fn an_object_lies_under_the_first_two_digits_of_its_digest() {
     let (_folder, store) = new_store();
     let digest = store.put(b"").unwrap();

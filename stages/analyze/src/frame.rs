@@ -1,5 +1,7 @@
 //! A derived table while it is made: typed columns, keys, and where each row came from.
 
+use std::ops::Range;
+
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use pipeline::stage::MissingCell;
 use pipeline::{Coordinates, Failure};
@@ -124,6 +126,12 @@ pub(crate) struct Span {
     pub(crate) end: usize,
 }
 
+impl Span {
+    pub(crate) fn of(source: &str, rows: &Range<usize>) -> Self {
+        Self { source: source.to_owned(), start: rows.start, end: rows.end }
+    }
+}
+
 /// Returns the rows of one source as as few spans as possible.
 pub(crate) fn spans(source: &str, rows: impl IntoIterator<Item = usize>) -> Vec<Span> {
     let mut rows: Vec<usize> = rows.into_iter().collect();
@@ -133,7 +141,7 @@ pub(crate) fn spans(source: &str, rows: impl IntoIterator<Item = usize>) -> Vec<
     for row in rows {
         match spans.last_mut() {
             Some(span) if span.end == row => span.end += 1,
-            _ => spans.push(Span { source: source.to_owned(), start: row, end: row + 1 }),
+            _ => spans.push(Span::of(source, &(row..row + 1))),
         }
     }
     spans

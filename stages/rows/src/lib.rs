@@ -3,6 +3,7 @@
 //! same rows; the order of coordinates; and the checking of settings nested below a stage's own.
 
 pub mod compat;
+mod formula;
 mod metrics;
 mod narrow;
 mod order;

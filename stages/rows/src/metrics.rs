@@ -6,7 +6,11 @@
 //! chunks under that name, which is ICL here).
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use artifacts::{ColumnBatch, TableError};
+
+use crate::formula::{Formula, Number, by};
 use crate::request::{CellRows, Request};
 
 /// The gaps between the chunks of one request, in the order received.
@@ -65,10 +69,32 @@ pub struct Metric {
     pub unit: &'static str,
     /// The definition, and when it is null.
     pub definition: &'static str,
-    /// The columns of `requests` it is computed from; chunks may tell more.
-    pub columns: &'static [&'static str],
-    /// The value; `None` where it is undefined.
-    pub of: fn(&Timing<'_>) -> Option<f64>,
+    formula: &'static dyn Formula,
+}
+
+impl Metric {
+    /// Returns the value; `None` where it is undefined.
+    pub fn of(&self, timing: &Timing<'_>) -> Option<f64> {
+        self.formula.of(timing)
+    }
+
+    /// Returns the columns of `requests` it is computed from; chunks may tell more.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.formula.numbers().iter().map(|number| number.column)
+    }
+
+    /// Appends the defined values of some rows of requests without chunks.
+    ///
+    /// # Errors
+    /// If a column is not as the load stage writes it.
+    pub(crate) fn of_rows(
+        &self,
+        requests: &ColumnBatch,
+        rows: &[Range<usize>],
+        values: &mut Vec<f64>,
+    ) -> Result<(), TableError> {
+        self.formula.of_rows(requests, rows, values)
+    }
 }
 
 /// Returns the metric of a name.
@@ -82,71 +108,73 @@ pub const METRICS: &[Metric] = &[
         name: "ttft_ms",
         unit: "ms",
         definition: "first_token_ns − sent_ns; null if not streamed or no token came",
-        columns: &["first_token_ns", "sent_ns"],
-        of: |t| Some(ms(t.request.first_token_ns? - t.request.sent_ns?)),
+        formula: &by([FIRST_TOKEN, SENT], |[first, sent]| Some(ms(first? - sent?))),
     },
     Metric {
         name: "ttft_scheduled_ms",
         unit: "ms",
         definition: "first_token_ns − scheduled_ns; null in a closed loop or if no token came",
-        columns: &["first_token_ns", "scheduled_ns", "client_id"],
-        of: |t| open_loop(t.request, t.request.first_token_ns),
+        formula: &by([FIRST_TOKEN, SCHEDULED, CLIENT], open_loop),
     },
     Metric {
         name: "e2e_latency_ms",
         unit: "ms",
         definition: "last_token_ns − sent_ns; null if no token came",
-        columns: &["last_token_ns", "sent_ns"],
-        of: |t| Some(ms(t.request.last_token_ns? - t.request.sent_ns?)),
+        formula: &by([LAST_TOKEN, SENT], |[last, sent]| Some(ms(last? - sent?))),
     },
     Metric {
         name: "e2e_scheduled_ms",
         unit: "ms",
         definition: "last_token_ns − scheduled_ns; null in a closed loop or if no token came",
-        columns: &["last_token_ns", "scheduled_ns", "client_id"],
-        of: |t| open_loop(t.request, t.request.last_token_ns),
+        formula: &by([LAST_TOKEN, SCHEDULED, CLIENT], open_loop),
     },
     Metric {
         name: "tpot_ms",
         unit: "ms/tok",
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
                      unknown); null if no token came after the first chunk",
-        columns: &["last_token_ns", "first_token_ns", "output_tokens", "first_chunk_tokens"],
-        of: |t| {
-            let after = after_first_chunk(t)?;
-            let span = t.request.last_token_ns? - t.request.first_token_ns?;
-            Some(ms(span) / after as f64)
-        },
+        formula: &by([LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK], |[last, first, output, chunk]| {
+            let after = after_first_chunk(output, chunk)?;
+            Some(ms(last? - first?) / after as f64)
+        }),
     },
     Metric {
         name: "prefill_rate",
         unit: "tok/s",
         definition: "prompt_tokens ÷ ttft; null if no token came or ttft is 0",
-        columns: &["prompt_tokens", "first_token_ns", "sent_ns"],
-        of: |t| rate(t.request.prompt_tokens?, t.request.first_token_ns? - t.request.sent_ns?),
+        formula: &by([PROMPT, FIRST_TOKEN, SENT], |[tokens, first, sent]| rate(tokens?, first? - sent?)),
     },
     Metric {
         name: "decode_rate",
         unit: "tok/s",
         definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
                      first_token_ns); null if no token came after the first chunk",
-        columns: &["last_token_ns", "first_token_ns", "output_tokens", "first_chunk_tokens"],
-        of: |t| {
-            let after = after_first_chunk(t)?;
-            rate(after, t.request.last_token_ns? - t.request.first_token_ns?)
-        },
+        formula: &by([LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK], |[last, first, output, chunk]| {
+            rate(after_first_chunk(output, chunk)?, last? - first?)
+        }),
     },
 ];
 
+const CLIENT: Number = Number { column: "client_id", of: |t| t.request.client_id };
+const SCHEDULED: Number = Number { column: "scheduled_ns", of: |t| t.request.scheduled_ns };
+const SENT: Number = Number { column: "sent_ns", of: |t| t.request.sent_ns };
+const FIRST_TOKEN: Number = Number { column: "first_token_ns", of: |t| t.request.first_token_ns };
+const LAST_TOKEN: Number = Number { column: "last_token_ns", of: |t| t.request.last_token_ns };
+const PROMPT: Number = Number { column: "prompt_tokens", of: |t| t.request.prompt_tokens };
+const OUTPUT: Number = Number { column: "output_tokens", of: |t| t.request.output_tokens };
+const FIRST_CHUNK: Number = Number {
+    column: "first_chunk_tokens",
+    of: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
+};
+
 /// Output tokens after the first chunk; `None` if there is none.
-fn after_first_chunk(t: &Timing<'_>) -> Option<i64> {
-    let first = t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens).unwrap_or(1);
-    Some(t.request.output_tokens? - first).filter(|after| *after > 0)
+fn after_first_chunk(output: Option<i64>, first_chunk: Option<i64>) -> Option<i64> {
+    Some(output? - first_chunk.unwrap_or(1)).filter(|after| *after > 0)
 }
 
 /// A span from the scheduled moment: only where arrivals do not wait for a client.
-fn open_loop(request: &Request, until: Option<i64>) -> Option<f64> {
-    let scheduled = request.scheduled_ns.filter(|_| request.client_id.is_none())?;
+fn open_loop([until, scheduled, client]: [Option<i64>; 3]) -> Option<f64> {
+    let scheduled = scheduled.filter(|_| client.is_none())?;
     Some(ms(until? - scheduled))
 }
 
@@ -174,7 +202,7 @@ mod tests {
         let mut r = request(0);
         (r.first_token_ns, r.last_token_ns, r.output_tokens) = (Some(10_000_000), Some(40_000_000), Some(13));
         r.first_chunk_tokens = None;
-        let tpot = metric("tpot_ms").unwrap().of;
+        let tpot = |t: &Timing<'_>| metric("tpot_ms").unwrap().of(t);
         assert_eq!(tpot(&timing(&r, None)), Some(2.5));
         assert_eq!(tpot(&timing(&r, Some(4))), Some(30.0 / 9.0));
     }
@@ -183,7 +211,7 @@ mod tests {
     fn latency_from_the_schedule_exists_only_for_open_arrivals() {
         let mut r = request(0);
         (r.scheduled_ns, r.sent_ns) = (Some(2_000_000), Some(5_000_000));
-        let scheduled = metric("ttft_scheduled_ms").unwrap().of;
+        let scheduled = |t: &Timing<'_>| metric("ttft_scheduled_ms").unwrap().of(t);
         assert_eq!(scheduled(&timing(&r, None)), None);
         r.client_id = None;
         assert_eq!(scheduled(&timing(&r, None)), Some(8.0));
@@ -193,13 +221,13 @@ mod tests {
     fn tpot_of_one_token_does_not_exist() {
         let mut r = request(0);
         r.output_tokens = Some(1);
-        assert_eq!((metric("tpot_ms").unwrap().of)(&timing(&r, None)), None);
+        assert_eq!(metric("tpot_ms").unwrap().of(&timing(&r, None)), None);
     }
 
     #[test]
     fn without_a_token_every_latency_is_null() {
         let mut r = request(0);
         (r.first_token_ns, r.last_token_ns) = (None, None);
-        assert!(METRICS.iter().all(|m| (m.of)(&timing(&r, None)).is_none()));
+        assert!(METRICS.iter().all(|m| m.of(&timing(&r, None)).is_none()));
     }
 }

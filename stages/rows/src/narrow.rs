@@ -1,18 +1,23 @@
-//! The few columns that metrics of a request are computed from, of a cell of many rows.
+//! The metrics of a cell of many rows, from the few columns they are computed from.
 
-use artifacts::{Digest, Store, Table, TableError};
+use std::ops::Range;
+
+use artifacts::{ColumnBatch, ColumnReader, Digest, Store, TableError};
 use pipeline::{Failure, InputCell};
 
-use crate::metrics::{ChunkGaps, Metric, Timing};
-use crate::request::{Phase, Request, require};
+use crate::metrics::Metric;
+use crate::request::{Phase, require};
 
-/// The requests of a load cell without chunks, read in part: of each row only what the metrics
-/// asked for are computed from. What they come to is what they come to over whole rows.
+/// The requests of a load cell without chunks, read in part: no row is ever whole. What the metrics
+/// come to is what they come to over whole rows.
 #[derive(Debug)]
 pub struct NarrowRows {
     /// The digest of the artifact `requests`.
     pub requests_digest: Digest,
-    table: Table,
+    /// The rows of the measured requests of status `ok`, ascending, as few ranges as possible.
+    pub ok: Vec<Range<usize>>,
+    /// Of each metric its defined values among these rows, in their order.
+    pub values: Vec<Vec<f64>>,
 }
 
 impl NarrowRows {
@@ -22,7 +27,7 @@ impl NarrowRows {
         !cell.outputs.contains_key("chunks")
     }
 
-    /// Reads the columns of an `ok` load cell that the metrics need.
+    /// Reads the values of metrics of an `ok` load cell.
     ///
     /// # Errors
     /// If the cell lacks its `requests`, the artifact is missing or damaged, or a column is not
@@ -33,84 +38,47 @@ impl NarrowRows {
             Failure::failed(format!("`requests` of the load cell {at} cannot be read: {e}"))
         };
         let artifact = cell.outputs.get("requests").ok_or_else(|| wrong(&"the cell has no such output"))?;
+        Self::of(store, artifact.digest, metrics).map_err(|e| wrong(&e))
+    }
+
+    fn of(store: &Store, requests_digest: Digest, metrics: &[&Metric]) -> Result<Self, TableError> {
         let mut columns = vec!["phase", "status", "superseded"];
-        columns.extend(metrics.iter().flat_map(|m| m.columns.iter().copied()));
-        let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
-        let table = Table::from_parquet_columns(bytes, &columns).map_err(|e| wrong(&e))?;
-        require(&table, &["phase", "status"]).map_err(|e| wrong(&e))?;
-        Ok(Self { requests_digest: artifact.digest, table })
-    }
-
-    /// Returns the number of rows, whatever their phase and status.
-    pub fn rows(&self) -> usize {
-        self.table.rows()
-    }
-
-    /// Calls `each` with every measured request of status `ok`, in the order of the rows. Of the
-    /// request only the columns read are filled in.
-    ///
-    /// # Errors
-    /// If a column is not as the load stage writes it.
-    pub fn for_each_ok(&self, mut each: impl FnMut(&Timing<'_>)) -> Result<(), TableError> {
-        let table = &self.table;
-        let (phase, status) = (table.texts("phase")?, table.texts("status")?);
-        let superseded = table.booleans("superseded")?;
-        let (scheduled, sent) = (table.ints("scheduled_ns")?, table.ints("sent_ns")?);
-        let (first, last) = (table.ints("first_token_ns")?, table.ints("last_token_ns")?);
-        let (prompt, output) = (table.ints("prompt_tokens")?, table.ints("output_tokens")?);
-        let (client, first_chunk) = (table.ints("client_id")?, table.ints("first_chunk_tokens")?);
-        let mut request = blank();
-        for row in 0..table.rows() {
-            let measured = Phase::of(phase.get(row)) == Phase::Measured;
-            if !measured || superseded.get(row) == Some(true) || status.get(row) != Some("ok") {
-                continue;
+        columns.extend(metrics.iter().flat_map(|metric| metric.columns()));
+        let reader = ColumnReader::open(store, &requests_digest, &columns)?;
+        require(reader.names(), &["phase", "status"])?;
+        let mut values: Vec<Vec<f64>> = metrics.iter().map(|_| Vec::with_capacity(reader.rows())).collect();
+        let (mut ok, mut first) = (Vec::new(), 0);
+        for batch in reader {
+            let batch = batch?;
+            let rows = ok_rows(&batch)?;
+            for (metric, values) in metrics.iter().zip(&mut values) {
+                metric.of_rows(&batch, &rows, values)?;
             }
-            request.client_id = client.get(row);
-            request.scheduled_ns = scheduled.get(row);
-            request.sent_ns = sent.get(row);
-            request.first_token_ns = first.get(row);
-            request.last_token_ns = last.get(row);
-            request.prompt_tokens = prompt.get(row);
-            request.output_tokens = output.get(row);
-            request.first_chunk_tokens = first_chunk.get(row);
-            let (gaps, chunk_rows) = (ChunkGaps::default(), Vec::new());
-            each(&Timing { row, request: &request, gaps, chunk_rows });
+            append(&mut ok, rows.into_iter().map(|rows| first + rows.start..first + rows.end));
+            first += batch.rows();
         }
-        Ok(())
+        Ok(Self { requests_digest, ok, values })
     }
 }
 
-/// A request of which nothing is known but that it was answered in full.
-fn blank() -> Request {
-    Request {
-        request_id: -1,
-        attempt: 0,
-        superseded: false,
-        client_id: None,
-        session_id: None,
-        turn: None,
-        prompt_digest: None,
-        phase: Phase::Measured,
-        scheduled_ns: None,
-        sent_ns: None,
-        headers_ns: None,
-        first_token_ns: None,
-        last_token_ns: None,
-        done_ns: None,
-        prompt_tokens: None,
-        output_tokens: None,
-        tokens_source: None,
-        tokens_agree: None,
-        chunks: None,
-        first_chunk_tokens: None,
-        cached_prompt_tokens: None,
-        requested_output_tokens: None,
-        finish_reason: None,
-        status: "ok".to_owned(),
-        schema_valid: None,
-        send_lag_ns: None,
-        server_prompt_ms: None,
-        server_predicted_ms: None,
+/// Returns the rows of the measured requests of status `ok`.
+fn ok_rows(requests: &ColumnBatch) -> Result<Vec<Range<usize>>, TableError> {
+    let measured = requests.of_each_text("phase", |word| Phase::of(word) == Phase::Measured)?;
+    let ok = requests.of_each_text("status", |word| word == Some("ok"))?;
+    let superseded = requests.booleans("superseded")?;
+    let mut rows = Vec::new();
+    let wanted = |row: &usize| measured[*row] && ok[*row] && superseded.get(*row) != Some(true);
+    append(&mut rows, (0..requests.rows()).filter(wanted).map(|row| row..row + 1));
+    Ok(rows)
+}
+
+/// Appends ranges that ascend; those that meet become one.
+fn append(ranges: &mut Vec<Range<usize>>, more: impl Iterator<Item = Range<usize>>) {
+    for range in more {
+        match ranges.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => ranges.push(range),
+        }
     }
 }
 
@@ -121,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::synthetic::{self, ClosedLoop};
-    use crate::{CellRows, METRICS, timings};
+    use crate::{CellRows, METRICS, Request, timings};
 
     /// Rows of every sort: warm-up, superseded, failed, open and closed, without a token.
     fn every_sort() -> Vec<Request> {
@@ -148,14 +116,27 @@ mod tests {
         let whole = CellRows::read(&store, &cell).unwrap();
         let whole: Vec<_> = timings(&whole).into_iter().filter(|t| t.request.is_ok()).collect();
         assert_eq!(whole.len(), 37);
-        // One metric at a time: a column that its list lacks would be null.
+        // One metric at a time: a column that its formula lacks would be null.
         for metric in METRICS {
             let narrow = NarrowRows::read(&store, &cell, &[metric]).unwrap();
-            let mut found = Vec::new();
-            narrow.for_each_ok(|t| found.push((t.row, (metric.of)(t).map(f64::to_bits)))).unwrap();
-            let expected: Vec<_> = whole.iter().map(|t| (t.row, (metric.of)(t).map(f64::to_bits))).collect();
-            assert_eq!(found, expected, "{}", metric.name);
-            assert!(found.iter().any(|(_, value)| value.is_some()), "{}", metric.name);
+            let rows: Vec<usize> = narrow.ok.into_iter().flatten().collect();
+            assert_eq!(rows, whole.iter().map(|t| t.row).collect::<Vec<_>>());
+            let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let expected: Vec<f64> = whole.iter().filter_map(|t| metric.of(t)).collect();
+            assert_eq!(bits(&narrow.values[0]), bits(&expected), "{}", metric.name);
+            assert!(!expected.is_empty(), "{}", metric.name);
         }
+    }
+    #[test]
+    fn rows_of_several_batches_are_numbered_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut rows = ClosedLoop { clients: 1, requests: 20_000, ..ClosedLoop::default() }.requests();
+        rows[18_000].status = "http_error".to_owned();
+        let tables = [("requests", synthetic::requests_table(&rows).unwrap())];
+        let cell = synthetic::cell(&store, &[], Json::Null, &tables).unwrap();
+        let narrow = NarrowRows::read(&store, &cell, &[&METRICS[0]]).unwrap();
+        assert_eq!(narrow.ok, [0..18_000, 18_001..20_000]);
+        assert_eq!(narrow.values[0].len(), 19_999);
     }
 }

@@ -203,8 +203,8 @@ impl CellRows {
 
 fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let needed = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "last_token_ns", "done_ns"];
-    require(table, &needed)?;
-    require(table, &["prompt_tokens", "output_tokens"])?;
+    require(&table.names(), &needed)?;
+    require(&table.names(), &["prompt_tokens", "output_tokens"])?;
     let ints = |name: &str| table.ints(name);
     let texts = |name: &str| table.texts(name);
     let (id, attempt) = (ints("request_id")?, ints("attempt")?);
@@ -265,16 +265,16 @@ fn floats(table: &Table, name: &str) -> Result<Vec<Option<f64>>, TableError> {
     if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) }
 }
 
-/// Refuses a table that lacks a column, in the words of whoever reads one.
-pub(crate) fn require(table: &Table, columns: &[&str]) -> Result<(), TableError> {
-    match columns.iter().find(|name| !table.has(name)) {
-        Some(missing) => table.column(missing).map(drop),
+/// Refuses a table of the named columns that lacks one.
+pub(crate) fn require(names: &[String], columns: &[&str]) -> Result<(), TableError> {
+    match columns.iter().find(|wanted| names.iter().all(|name| name != *wanted)) {
+        Some(missing) => Err(TableError::no_column(missing, names)),
         None => Ok(()),
     }
 }
 
 fn read_chunks(table: &Table) -> Result<Vec<Chunk>, TableError> {
-    require(table, &["request_id", "at_ns"])?;
+    require(&table.names(), &["request_id", "at_ns"])?;
     let (id, at) = (table.ints("request_id")?, table.ints("at_ns")?);
     let (attempt, bytes, tokens) = (table.ints("attempt")?, table.ints("bytes")?, table.ints("tokens")?);
     Ok((0..table.rows())

@@ -81,7 +81,7 @@ fn the_columns_the_load_stage_writes_are_those_read() {
 
     let timing = &rows::timings(&read)[0];
     assert_eq!(timing.gaps.gaps, [(4.0, Some(4))]);
-    let value = |name: &str| (rows::metric(name).unwrap().of)(timing);
+    let value = |name: &str| rows::metric(name).unwrap().of(timing);
     assert_eq!(
         (value("ttft_ms"), value("e2e_latency_ms"), value("tpot_ms")),
         (Some(1.0), Some(5.0), Some(1.0))

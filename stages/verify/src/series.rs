@@ -37,7 +37,7 @@ impl Latency {
 
     fn of(self, request: &Request) -> Option<f64> {
         let timing = Timing { row: 0, request, gaps: ChunkGaps::default(), chunk_rows: Vec::new() };
-        rows::metric(self.name()).and_then(|metric| (metric.of)(&timing))
+        rows::metric(self.name()).and_then(|metric| metric.of(&timing))
     }
 
     /// Returns the latencies of a cell's measured ok requests, in the order of sending.

@@ -1,25 +1,14 @@
 //! `cell-summary`: one row per load cell.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::{CellRows, METRICS, Metric, Settings, Timing};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use pipeline::Failure;
+use rows::{CellRows, METRICS, Metric, Timing};
 use statistics::Sample;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
-use crate::operators::cells::each_cell;
+use crate::frame::{Level, Row, Spec, count, number, spans, text};
+use crate::operators::cells::OfEachCell;
 
 pub(crate) struct CellSummary;
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// The load stage, if several are needed.
-    #[serde(default)]
-    load: Option<String>,
-}
 
 /// How a statistic is read from a sample.
 type Statistic = fn(&Sample) -> Option<f64>;
@@ -102,32 +91,18 @@ fn columns() -> Vec<Spec> {
     columns
 }
 
-impl Operator for CellSummary {
-    fn name(&self) -> &'static str {
-        "cell-summary"
+impl OfEachCell for CellSummary {
+    const NAME: &'static str = "cell-summary";
+    const SUMMARY: &'static str =
+        "One row per load cell: counts, throughput over the window, and the distribution of each metric.";
+    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. The window runs from the first byte sent to the last answer ended.";
+
+    fn columns() -> Vec<Spec> {
+        columns()
     }
 
-    fn summary(&self) -> &'static str {
-        "One row per load cell: counts, throughput over the window, and the distribution of each metric."
-    }
-
-    fn source(&self) -> &'static str {
-        "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. The window runs from the first byte sent to the last answer ended."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let parameters: Parameters = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let load = context.load(given.load.as_deref())?;
-        each_cell(context, load, columns(), |at, cell| Ok(summarise(at.to_vec(), cell)))
+    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
+        Ok(summarise(at.to_vec(), cell))
     }
 }
 
@@ -188,7 +163,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
 }
 
 fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
-    sample(ok.iter().filter_map(|t| (metric.of)(t)))
+    sample(ok.iter().filter_map(|t| metric.of(t)))
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.

@@ -1,13 +1,69 @@
 //! Operators over load cells: a row for each cell, or for each group of cells taken together.
 
 use artifacts::Scalar;
-use pipeline::Failure;
+use pipeline::{Failure, Json, Problem};
 use rayon::prelude::*;
-use rows::CellRows;
+use rows::{CellRows, Settings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::intake::{Load, Rows};
-use crate::operator::Context;
+use crate::operator::{Context, Operator, Plan, Scope, parameters};
+
+/// What is to be said of an operator that makes a row of each load cell and is told no more than whose rows.
+/// The rest of [`Operator`] follows.
+pub(crate) trait OfEachCell: Send + Sync {
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+    const SOURCE: &'static str;
+
+    fn columns() -> Vec<Spec>;
+
+    /// Makes the row of a cell at these coordinates.
+    ///
+    /// # Errors
+    /// If what the cell left is not as it should be.
+    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure>;
+}
+
+/// Parameters that only say whose rows are read.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(rename = "Parameters")]
+pub(crate) struct OfLoad {
+    /// The load stage, if several are needed.
+    #[serde(default)]
+    pub(crate) load: Option<String>,
+}
+
+impl<T: OfEachCell> Operator for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        T::SUMMARY
+    }
+
+    fn source(&self) -> &'static str {
+        T::SOURCE
+    }
+
+    fn schema(&self) -> Json {
+        rows::inline_schema::<OfLoad>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
+        let given: OfLoad = settings.read()?;
+        Ok(Plan { parameters: rows::canonical(&given), columns: T::columns() })
+    }
+
+    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+        let given: OfLoad = parameters(given)?;
+        each_cell(context, context.load(given.load.as_deref())?, T::columns(), T::row)
+    }
+}
 
 /// Makes a row of each load cell that enters, in parallel, in the order of the cells.
 ///

@@ -2,7 +2,7 @@
 //! given up.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem, Step};
+use pipeline::{Failure, Json, Problem};
 use rows::{Settings, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use statistics::{Sample, kaplan_meier};
 use crate::frame::{Frame, Row, Spec, count, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
 use crate::operators::cells::{Group, each_group};
-use crate::operators::distribution::quantile_name;
+use crate::operators::distribution::{improbable, quantile_name};
 
 pub(crate) struct Censored;
 
@@ -135,13 +135,7 @@ impl Operator for Censored {
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        let wrong = given.quantiles.iter().enumerate().filter(|(_, p)| !(**p > 0.0 && **p < 1.0));
-        let problems: Vec<Problem> = wrong
-            .map(|(i, p)| {
-                let place = [Step::Key("quantiles".to_owned()), Step::Index(i)];
-                settings.problem(&place, format!("a probability lies between 0 and 1, got {p}"))
-            })
-            .collect();
+        let problems = improbable(settings, &given.quantiles);
         if problems.is_empty() {
             Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
         } else {
@@ -204,7 +198,7 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
 fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
     let counts =
         t.request.is_ok() || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status.as_str()));
-    rows::metric(metric.name()).filter(|_| counts).and_then(|m| (m.of)(t))
+    rows::metric(metric.name()).filter(|_| counts).and_then(|m| m.of(t))
 }
 
 /// How long a request that was given up had been waited for, ms.

@@ -54,6 +54,16 @@ pub(crate) fn quantile_name(p: f64) -> String {
     format!("p{}", short.replace('.', "_"))
 }
 
+/// Returns what is wrong with the parameter `quantiles`.
+pub(crate) fn improbable(settings: &Settings<'_>, quantiles: &[f64]) -> Vec<Problem> {
+    let wrong = quantiles.iter().enumerate().filter(|(_, p)| !(**p > 0.0 && **p < 1.0));
+    let problem = |(i, p)| {
+        let place = [Step::Key("quantiles".to_owned()), Step::Index(i)];
+        settings.problem(&place, format!("a probability lies between 0 and 1, got {p}"))
+    };
+    wrong.map(problem).collect()
+}
+
 fn columns(given: &Parameters) -> Vec<Spec> {
     let mut columns = vec![
         Spec::text("level", "cell, or marginal or pooled where cells are taken together"),
@@ -101,18 +111,15 @@ impl Operator for Distribution {
         let given: Parameters = settings.read()?;
         let known: Vec<&str> = METRICS.iter().map(|m| m.name).chain([ICL.0, ITL.0]).collect();
         let mut problems = Vec::new();
-        let place = |key: &str, i| [Step::Key(key.to_owned()), Step::Index(i)];
         for (i, name) in given.metrics.iter().enumerate().filter(|(_, name)| meaning(name).is_none()) {
             let message = format!("a request has no metric `{name}`");
-            problems
-                .push(settings.problem(&place("metrics", i), message).hint(rows::did_you_mean(name, &known)));
-        }
-        for (i, p) in given.quantiles.iter().enumerate().filter(|(_, p)| !(**p > 0.0 && **p < 1.0)) {
             problems.push(
                 settings
-                    .problem(&place("quantiles", i), format!("a probability lies between 0 and 1, got {p}")),
+                    .problem(&[Step::Key("metrics".to_owned()), Step::Index(i)], message)
+                    .hint(rows::did_you_mean(name, &known)),
             );
         }
+        problems.extend(improbable(settings, &given.quantiles));
         if given.metrics.is_empty() {
             problems.push(settings.problem(&at("metrics"), "no metric is named"));
         }
@@ -152,7 +159,7 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
         } else if *name == ITL.0 {
             per_token(&ok)
         } else {
-            rows::metric(name).map(|m| ok.iter().filter_map(|t| (m.of)(t)).collect())
+            rows::metric(name).map(|m| ok.iter().filter_map(|t| m.of(t)).collect())
         }
     });
     let metrics = metrics.collect();
@@ -178,21 +185,19 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     values.metrics.resize(wanted.len(), Some(Vec::new()));
     for cell in cells {
         let Some(cell) = cell.narrow(&known)? else { return Ok(None) };
-        let mut used = Vec::with_capacity(cell.rows());
-        for values in values.metrics.iter_mut().flatten() {
-            values.reserve(cell.rows());
-        }
-        let read = cell.for_each_ok(|timing| {
-            used.push(timing.row);
-            for (metric, values) in wanted.iter().zip(&mut values.metrics) {
-                if let (Some(metric), Some(values)) = (metric, values) {
-                    values.extend((metric.of)(timing));
-                }
+        let lists = values.metrics.iter_mut().flatten().zip(&wanted);
+        let lists = lists.filter_map(|(list, metric)| metric.map(|_| list));
+        for (list, read) in lists.zip(cell.values) {
+            // The first is taken as it is: mostly a group is one cell.
+            if list.is_empty() {
+                *list = read;
+            } else {
+                list.extend(read);
             }
-        });
-        read.map_err(|e| Failure::failed(format!("`requests`: {e}")))?;
-        values.ok += used.len();
-        values.lineage.extend(spans(&cell.requests_digest.to_string(), used));
+        }
+        let source = cell.requests_digest.to_string();
+        values.ok += cell.ok.iter().map(ExactSizeIterator::len).sum::<usize>();
+        values.lineage.extend(cell.ok.iter().map(|rows| Span::of(&source, rows)));
     }
     Ok(Some(values))
 }

@@ -45,7 +45,7 @@ struct Bound {
 
 impl Bound {
     fn value(&self, timing: &Timing<'_>) -> Option<f64> {
-        rows::metric(&self.metric).and_then(|m| (m.of)(timing))
+        rows::metric(&self.metric).and_then(|m| m.of(timing))
     }
 
     fn met(&self, timing: &Timing<'_>) -> bool {

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json};
+use pipeline::{Failure, Json, Problem};
+use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
-use crate::frame::{Frame, Missing};
+use crate::frame::{Frame, Missing, Spec};
+use crate::operator::{Scope, at};
 
 /// For each row: its position, N, and the row with N = 1 of the same other coordinates.
 ///
@@ -83,6 +85,24 @@ pub(crate) enum Better {
     Higher,
     /// Smaller is better.
     Lower,
+}
+
+/// Checks what contests are decided by: the column `from.1` of the table `from.0`, which is returned, and how
+/// close counts as a tie.
+///
+/// # Errors
+/// Every problem found with the column, else what is wrong with the tie.
+pub(crate) fn contested(
+    settings: &Settings<'_>,
+    scope: &Scope<'_>,
+    from: (&str, &str),
+    tie_within: f64,
+) -> Result<Spec, Vec<Problem>> {
+    let found = scope.numbers(settings, (&at("from"), from.0), &[(at("column"), from.1)])?;
+    if !(0.0..1.0).contains(&tie_within) {
+        return Err(vec![settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1")]);
+    }
+    Ok(found[0].clone())
 }
 
 /// The two sides of a comparison.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use statistics::mid_ranks;
 
 use crate::frame::{Frame, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::pairs::Better;
+use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::pairs::{Better, contested};
 
 pub(crate) struct Ranking;
 
@@ -63,12 +63,8 @@ impl Operator for Ranking {
 
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        if !(0.0..1.0).contains(&given.tie_within) {
-            return Err(vec![settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1")]);
-        }
-        Ok(Plan { columns: columns(&found[0], &given), parameters: rows::canonical(&given) })
+        let column = contested(settings, scope, (&given.from, &given.column), given.tie_within)?;
+        Ok(Plan { columns: columns(&column, &given), parameters: rows::canonical(&given) })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {

@@ -3,21 +3,12 @@
 use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem};
 use rows::{METRICS, Settings};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Level, Row, Spec, number, spans, text};
 use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::cells::OfLoad;
 
 pub(crate) struct Requests;
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// The load stage, if several are needed.
-    #[serde(default)]
-    load: Option<String>,
-}
 
 fn columns() -> Vec<Spec> {
     let mut columns = vec![
@@ -44,16 +35,16 @@ impl Operator for Requests {
     }
 
     fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
+        rows::inline_schema::<OfLoad>()
     }
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let parameters: Parameters = settings.read()?;
+        let parameters: OfLoad = settings.read()?;
         Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+        let given: OfLoad = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
         let mut keys = load.axes.clone();
         keys.extend(["request_id".to_owned(), "attempt".to_owned()]);
@@ -69,7 +60,7 @@ impl Operator for Requests {
                 let tokens = |n: Option<i64>| n.map_or(Scalar::Null, Scalar::Int);
                 let mut values =
                     vec![text(&request.status), tokens(request.prompt_tokens), tokens(request.output_tokens)];
-                let value = |m: &rows::Metric| number((m.of)(&timing).filter(|_| request.is_ok()));
+                let value = |m: &rows::Metric| number(m.of(&timing).filter(|_| request.is_ok()));
                 values.extend(METRICS.iter().map(value));
                 let mut lineage = spans(&source, [timing.row]);
                 lineage.extend(spans(&chunks, timing.chunk_rows.iter().copied()));

@@ -1,26 +1,15 @@
 //! `steady-state`: throughput and latency while every client is busy.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::{CellRows, Settings, Timing};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use pipeline::Failure;
+use rows::{CellRows, Timing};
 use std::collections::BTreeMap;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::frame::{Level, Row, Spec, count, number, spans, text};
 use crate::operators::cell_summary::sample;
-use crate::operators::cells::each_cell;
+use crate::operators::cells::OfEachCell;
 
 pub(crate) struct SteadyState;
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// The load stage, if several are needed.
-    #[serde(default)]
-    load: Option<String>,
-}
 
 fn columns() -> Vec<Spec> {
     let window = "the steady window";
@@ -56,32 +45,18 @@ fn columns() -> Vec<Spec> {
     ]
 }
 
-impl Operator for SteadyState {
-    fn name(&self) -> &'static str {
-        "steady-state"
+impl OfEachCell for SteadyState {
+    const NAME: &'static str = "steady-state";
+    const SUMMARY: &'static str =
+        "The window in which all clients of a closed loop are busy, and throughput and latency inside it.";
+    const SOURCE: &'static str = "From the latest first request of a client to the earliest last answer: outside it the server has fewer clients than the cell says, and a short cell is mostly outside. Its columns are named apart from those over the whole window (`cell-summary`), which stay the headline. Inside, latencies are those of requests wholly inside, which leaves out long ones at the edges.";
+
+    fn columns() -> Vec<Spec> {
+        columns()
     }
 
-    fn summary(&self) -> &'static str {
-        "The window in which all clients of a closed loop are busy, and throughput and latency inside it."
-    }
-
-    fn source(&self) -> &'static str {
-        "From the latest first request of a client to the earliest last answer: outside it the server has fewer clients than the cell says, and a short cell is mostly outside. Its columns are named apart from those over the whole window (`cell-summary`), which stay the headline. Inside, latencies are those of requests wholly inside, which leaves out long ones at the edges."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&given), columns: columns() })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let load = context.load(given.load.as_deref())?;
-        each_cell(context, load, columns(), |at, cell| Ok(summarise(at.to_vec(), cell)))
+    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
+        Ok(summarise(at.to_vec(), cell))
     }
 }
 
@@ -116,7 +91,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
     let per_second = |amount: Option<f64>| number(amount.zip(length).map(|(a, l)| a / l));
     let known = |n: usize| if length.is_some() { count(n) } else { Scalar::Null };
     let median = |name: &str| {
-        let values = rows::metric(name).and_then(|m| sample(inside.iter().filter_map(|t| (m.of)(t))));
+        let values = rows::metric(name).and_then(|m| sample(inside.iter().filter_map(|t| m.of(t))));
         number(values.map(|s| s.median()))
     };
     let values = vec![

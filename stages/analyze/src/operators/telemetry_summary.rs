@@ -3,25 +3,14 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Digest, Scalar, Table, TableError};
-use pipeline::{Failure, Json, Problem};
-use rows::{CellRows, Settings};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use pipeline::Failure;
+use rows::CellRows;
 
-use crate::frame::{Frame, Row, Spec, count, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
-use crate::operators::cells::each_cell;
+use crate::frame::{Row, Spec, count, number, spans};
+use crate::operators::cells::OfEachCell;
 use crate::operators::energy::window;
 
 pub(crate) struct TelemetrySummary;
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// The load stage, if several are needed.
-    #[serde(default)]
-    load: Option<String>,
-}
 
 /// Where a figure comes from.
 struct Figure {
@@ -114,34 +103,17 @@ fn columns() -> Vec<Spec> {
     columns
 }
 
-impl Operator for TelemetrySummary {
-    fn name(&self) -> &'static str {
-        "telemetry-summary"
+impl OfEachCell for TelemetrySummary {
+    const NAME: &'static str = "telemetry-summary";
+    const SUMMARY: &'static str = "One row per load cell: mean and maximum of what was sampled beside the load, within the measured window.";
+    const SOURCE: &'static str = "Plain means of samples at a fixed interval, which are means over time. Energy has an operator of its own.";
+
+    fn columns() -> Vec<Spec> {
+        columns()
     }
 
-    fn summary(&self) -> &'static str {
-        "One row per load cell: mean and maximum of what was sampled beside the load, within the measured window."
-    }
-
-    fn source(&self) -> &'static str {
-        "Plain means of samples at a fixed interval, which are means over time. Energy has an operator of its own."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let parameters: Parameters = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let load = context.load(given.load.as_deref())?;
-        each_cell(context, load, columns(), |at, cell| {
-            of_cell(at.to_vec(), cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))
-        })
+    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
+        of_cell(at.to_vec(), cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))
     }
 }
 

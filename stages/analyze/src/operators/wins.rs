@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Level, Row, Spec, count, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::pairs::Better;
+use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::operators::pairs::{Better, contested};
 
 pub(crate) struct Wins;
 
@@ -62,11 +62,7 @@ impl Operator for Wins {
 
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        if !(0.0..1.0).contains(&given.tie_within) {
-            return Err(vec![settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1")]);
-        }
+        contested(settings, scope, (&given.from, &given.column), given.tie_within)?;
         Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
     }
 

@@ -1,0 +1,369 @@
+//! Some columns of a stored table, batch by batch: for tables of many rows of which little is wanted.
+//!
+//! Every byte of the object is hashed, and of no more than the wanted columns is anything kept: the
+//! rest passes through a buffer that fits a processor's cache. Text comes as codes, so that a
+//! question about it is asked once for each different word.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, BooleanArray, DictionaryArray, Int64Array};
+use arrow_schema::{DataType, Schema};
+use bytes::{Buf, Bytes};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::table::unreadable;
+use crate::{Digest, InPlace, Store, Table, TableError};
+
+/// Rows decoded at once: their columns stay in a processor's cache until they are used.
+const BATCH: usize = 1 << 14;
+
+/// Reads some columns of a table in a store.
+pub struct ColumnReader {
+    rows: usize,
+    names: Vec<String>,
+    batches: ParquetRecordBatchReader,
+}
+
+impl ColumnReader {
+    /// Opens a table for those of the named columns that are there; its bytes are checked against its digest.
+    ///
+    /// # Errors
+    /// If the object is missing or damaged, or no Parquet file.
+    pub fn open(store: &Store, digest: &Digest, columns: &[&str]) -> Result<Self, TableError> {
+        let path = store.path(digest);
+        // The footer says which bytes to keep. If it cannot be read, hashing tells whether the object is
+        // damaged or was never a table, so its error waits.
+        let footer = File::open(&path).map_err(ParquetError::from).and_then(|file| Footer::read(&file));
+        let ranges = footer.as_ref().map_or(Vec::new(), |footer| footer.ranges(columns));
+        let parts = store.get_parts(digest, &ranges).map_err(|e| TableError::new(e.to_string()))?;
+        let footer = footer.map_err(unreadable)?;
+        let starts = ranges.iter().map(|range| range.start);
+        let kept = Kept { length: footer.length, parts: starts.zip(parts).collect() };
+        Self::over(kept, columns).map_err(unreadable)
+    }
+
+    /// From here on only bytes are used that were hashed, the footer among them.
+    fn over(kept: Kept, columns: &[&str]) -> Result<Self, ParquetError> {
+        let found = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(coded(found.schema())));
+        let found = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
+        let rows = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let names: Vec<String> = found.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let places = (0..names.len()).filter(|i| columns.contains(&names[*i].as_str()));
+        let mask = ProjectionMask::roots(found.parquet_schema(), places);
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found);
+        let batches = builder.with_projection(mask).with_batch_size(BATCH).build()?;
+        Ok(Self { rows, names, batches })
+    }
+
+    /// Returns the number of rows of the table.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the names of the table's columns, those that are not read among them.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl Iterator for ColumnReader {
+    type Item = Result<ColumnBatch, TableError>;
+
+    /// Returns the next rows, in the order of the table.
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.batches.next()?.map(|batch| ColumnBatch(Table::of(batch))).map_err(unreadable))
+    }
+}
+
+impl std::fmt::Debug for ColumnReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ColumnReader").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// Some rows of some columns. A column that the table lacks is null throughout.
+#[derive(Debug)]
+pub struct ColumnBatch(Table);
+
+impl ColumnBatch {
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    /// Returns a column of integers.
+    ///
+    /// # Errors
+    /// If the column holds something else.
+    pub fn ints(&self, column: &str) -> Result<InPlace<'_, Int64Array>, TableError> {
+        self.0.ints(column)
+    }
+
+    /// Returns a column of truth values.
+    ///
+    /// # Errors
+    /// If the column holds something else.
+    pub fn booleans(&self, column: &str) -> Result<InPlace<'_, BooleanArray>, TableError> {
+        self.0.booleans(column)
+    }
+
+    /// Returns for each row what `of` makes of its text; it is asked once for each different word,
+    /// and must give the same each time.
+    ///
+    /// # Errors
+    /// If the column holds something else than text.
+    pub fn of_each_text<T: Copy>(
+        &self,
+        column: &str,
+        of: impl Fn(Option<&str>) -> T,
+    ) -> Result<Vec<T>, TableError> {
+        let coded = |a| AsArray::as_dictionary_opt::<Int32Type>(a);
+        let Some(codes): Option<&DictionaryArray<Int32Type>> =
+            self.0.in_place(column, "text", coded)?.array()
+        else {
+            return Ok(vec![of(None); self.rows()]);
+        };
+        let words = codes.values().as_string::<i32>();
+        let answers: Vec<T> = words.iter().map(&of).collect();
+        let keys = codes.keys();
+        Ok(match (answers.as_slice(), keys.null_count()) {
+            ([answer], 0) => vec![*answer; self.rows()],
+            (answers, 0) => keys.values().iter().map(|key| answers[*key as usize]).collect(),
+            (answers, _) => {
+                let null = of(None);
+                keys.iter().map(|key| key.map_or(null, |key| answers[key as usize])).collect()
+            }
+        })
+    }
+}
+
+/// Returns the schema with text as codes into a dictionary, as Parquet mostly has it.
+fn coded(schema: &Schema) -> Schema {
+    let field = |field: &Arc<arrow_schema::Field>| match field.data_type() {
+        DataType::Utf8 => {
+            let codes = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+            Arc::new(field.as_ref().clone().with_data_type(codes))
+        }
+        _ => field.clone(),
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// What the end of a Parquet file says about the rest. It is read before the file is hashed, so nothing in it
+/// is believed but where bytes may be wanted.
+struct Footer {
+    metadata: ParquetMetaData,
+    /// The file's length and the footer's own, in bytes.
+    length: u64,
+    size: u64,
+}
+
+impl Footer {
+    fn read(file: &File) -> Result<Self, ParquetError> {
+        let mut reader = ParquetMetaDataReader::new();
+        reader.try_parse(file)?;
+        let size = reader.metadata_size().unwrap_or(0) as u64;
+        Ok(Self { metadata: reader.finish()?, length: Length::len(file), size })
+    }
+
+    /// Returns where the columns lie, in each row group, and the footer itself: ranges that ascend, as few
+    /// as possible.
+    fn ranges(&self, columns: &[&str]) -> Vec<Range<u64>> {
+        let groups = self.metadata.row_groups().iter();
+        let chunks = groups.flat_map(|group| group.columns()).filter(|chunk| {
+            chunk.column_path().parts().first().is_some_and(|name| columns.contains(&name.as_str()))
+        });
+        let footer = self.length.saturating_sub(self.size)..self.length;
+        let mut places: Vec<Range<u64>> = chunks.filter_map(place).chain([footer]).collect();
+        places.sort_unstable_by_key(|place| place.start);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for place in places {
+            match ranges.last_mut() {
+                Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
+                _ => ranges.push(place),
+            }
+        }
+        ranges
+    }
+}
+
+/// Returns where a column's pages lie in the file; `None` if what is said of it makes no sense.
+fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
+    let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+    let (start, length) = (u64::try_from(start).ok()?, u64::try_from(chunk.compressed_size()).ok()?);
+    Some(start..start.checked_add(length)?)
+}
+
+/// The kept parts of a file, each with where it starts.
+struct Kept {
+    length: u64,
+    parts: Vec<(u64, Bytes)>,
+}
+
+impl Kept {
+    /// Returns what is kept from a place on, to the end of its part.
+    fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
+        let within = |(at, part): &(u64, Bytes)| {
+            let skip = usize::try_from(start.checked_sub(*at)?).ok()?;
+            (skip < part.len()).then(|| part.slice(skip..))
+        };
+        let found = self.parts.iter().find_map(within);
+        found.ok_or_else(|| ParquetError::EOF(format!("byte {start} belongs to no column")))
+    }
+}
+
+impl Length for Kept {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Kept {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let mut part = self.from(start)?;
+        if part.len() < length {
+            return Err(ParquetError::EOF(format!("{length} bytes from {start} leave the column")));
+        }
+        part.truncate(length);
+        Ok(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::{EnabledStatistics, WriterProperties};
+
+    use super::*;
+    use crate::Column;
+
+    /// More rows than a batch holds; words, numbers and truth values, some of them null.
+    fn sample() -> Table {
+        let rows = || 0..BATCH as i64 + 5;
+        let word = |row| (row % 7 != 3).then_some(if row % 5 == 0 { "timeout" } else { "ok" });
+        Table::new(vec![
+            Column::text("constant", rows().map(|_| Some("measured"))),
+            Column::int("n", rows().map(|row| (row % 3 != 0).then_some(row))).unit("tok"),
+            Column::text("word", rows().map(word)),
+            Column::boolean("flag", rows().map(|row| (row % 4 != 1).then_some(row % 2 == 0))),
+        ])
+        .unwrap()
+    }
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        (folder, store)
+    }
+
+    type Read = (Vec<Option<i64>>, Vec<Option<bool>>, Vec<usize>, Vec<usize>);
+
+    /// Reads everything: integers, truth values, and how long each text is (0 if null).
+    fn read(store: &Store, digest: &Digest) -> Read {
+        let (mut ints, mut flags, mut lengths, mut constant) = Read::default();
+        let length = |word: Option<&str>| word.map_or(0, str::len);
+        for batch in ColumnReader::open(store, digest, &["constant", "n", "word", "flag"]).unwrap() {
+            let batch = batch.unwrap();
+            let (n, flag) = (batch.ints("n").unwrap(), batch.booleans("flag").unwrap());
+            ints.extend((0..batch.rows()).map(|row| n.get(row)));
+            flags.extend((0..batch.rows()).map(|row| flag.get(row)));
+            lengths.extend(batch.of_each_text("word", length).unwrap());
+            constant.extend(batch.of_each_text("constant", length).unwrap());
+        }
+        (ints, flags, lengths, constant)
+    }
+
+    fn expected(table: &Table) -> Read {
+        let lengths =
+            |name: &str| table.text(name).unwrap().into_iter().map(|w| w.map_or(0, str::len)).collect();
+        (table.int("n").unwrap(), table.boolean("flag").unwrap(), lengths("word"), lengths("constant"))
+    }
+
+    #[test]
+    fn columns_read_batch_by_batch_are_those_of_the_table() {
+        let (_folder, store) = store();
+        let digest = store.put(&sample().to_parquet().unwrap()).unwrap();
+        let reader = ColumnReader::open(&store, &digest, &["n"]).unwrap();
+        assert_eq!((reader.rows(), reader.names()), (BATCH + 5, sample().names().as_slice()));
+        assert_eq!(reader.map(|batch| batch.unwrap().rows()).collect::<Vec<_>>(), [BATCH, 5]);
+        assert_eq!(read(&store, &digest), expected(&sample()));
+    }
+
+    #[test]
+    fn files_of_several_row_groups_with_dictionaries_or_without_are_read_alike() {
+        let (_folder, store) = store();
+        let table = sample();
+        for dictionaries in [true, false] {
+            let foreign = WriterProperties::builder()
+                .set_dictionary_enabled(dictionaries)
+                .set_statistics_enabled(EnabledStatistics::None)
+                .set_max_row_group_row_count(Some(1000))
+                .build();
+            let mut bytes = Vec::new();
+            let mut writer = ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
+            writer.write(table.batch()).unwrap();
+            writer.close().unwrap();
+            let found = read(&store, &store.put(&bytes).unwrap());
+            assert!(found == expected(&table), "dictionaries: {dictionaries}");
+        }
+    }
+
+    #[test]
+    fn a_column_not_there_is_null_and_one_of_another_type_is_refused() {
+        let (_folder, store) = store();
+        let digest = store.put(&sample().to_parquet().unwrap()).unwrap();
+        let batch = ColumnReader::open(&store, &digest, &["n"]).unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.ints("nothing").unwrap().get(1), None);
+        // Not read is as good as not there.
+        assert!(batch.of_each_text("word", |word| word.is_none()).unwrap().into_iter().all(|null| null));
+        let error = batch.of_each_text("n", |_| ()).unwrap_err().to_string();
+        assert_eq!(error, "column `n` holds Int64, not text");
+        let none: Vec<_> = ColumnReader::open(&store, &digest, &[]).unwrap().collect();
+        assert_eq!(none.into_iter().map(|batch| batch.unwrap().rows()).sum::<usize>(), BATCH + 5);
+    }
+
+    #[test]
+    fn a_changed_byte_in_any_part_of_the_file_is_found_whichever_columns_are_read() {
+        let (_folder, store) = store();
+        let bytes = sample().to_parquet().unwrap();
+        let digest = store.put(&bytes).unwrap();
+        let path = store.path(&digest);
+        for at in (0..bytes.len()).step_by(bytes.len() / 50).chain(bytes.len() - 12..bytes.len()) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, &damaged).unwrap();
+            let error = ColumnReader::open(&store, &digest, &["n"]).unwrap_err().to_string();
+            assert!(error.contains("is damaged"), "byte {at}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_no_table_is_told_apart() {
+        let (_folder, store) = store();
+        let open = |digest: &Digest| ColumnReader::open(&store, digest, &["n"]).unwrap_err().to_string();
+        let missing = open(&Digest::of(b"nothing"));
+        assert!(missing.ends_with("is not in the store"), "{missing}");
+        for bytes in [b"".as_slice(), b"PAR1", b"PAR1 nonsense PAR1"] {
+            let error = open(&store.put(bytes).unwrap());
+            assert!(error.starts_with("not a readable Parquet table: "), "{error}");
+        }
+    }
+}
