@@ -460,7 +460,8 @@ pub(crate) struct LoadArgs {
     pub(crate) server_info: Option<String>,
 
     /// Search for the highest level that keeps --slo, from that of --concurrency, --rate or
-    /// --constant up to this one; --requests is the most sent at one level [default: 400].
+    /// --constant up to this one; --requests [default: 400] is the most judged at one level, unless
+    /// a rate needs more to show an overload.
     #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
     pub(crate) search: Option<f64>,
     /// The share of requests that must keep --slo.
@@ -469,6 +470,9 @@ pub(crate) struct LoadArgs {
     /// How far apart, relatively, the level kept and the level missed may be at the end.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, requires = "search", help_heading = "Search")]
     pub(crate) resolution: f64,
+    /// The longest that requests may arrive in one probe of a rate.
+    #[arg(long, value_name = "SPAN", default_value = "5 min", requires = "search", help_heading = "Search")]
+    pub(crate) longest: String,
 
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]

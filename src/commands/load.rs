@@ -215,6 +215,7 @@ fn settings(arguments: &LoadArgs) -> Value {
         settings["search"] = json!({
             "up-to": up_to, "bounds": bounds,
             "attainment": arguments.attainment, "resolution": arguments.resolution,
+            "longest": arguments.longest,
         });
     }
     if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(default)) {

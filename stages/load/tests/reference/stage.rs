@@ -322,4 +322,12 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
         problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
         ["the search begins at 4 clients, above 2"]
     );
+    let constant = || json!({"constant": {"rate": 4}});
+    assert_eq!(
+        problems(constant(), json!({"up-to": 8, "bounds": {"e2e-ms": 9500}, "longest": "3 min"})),
+        [
+            "a rate 5 % too high shows only after 200.0 s of arrivals (bound ÷ resolution ÷ attainment), and a \
+          probe may last 3 min: allow more, or take a coarser resolution"
+        ]
+    );
 }
