@@ -10,11 +10,11 @@
 //! verdict on itself and whether its stated bound covers the true error.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use load::calibrate::{Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
+use load::calibrate::{Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
 use load::{
     Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
     RequestStatus, Settings, Span, Target, Telemetry, run_load, run_search,
@@ -60,18 +60,6 @@ fn launcher() -> Launcher {
         arguments: Vec::new(),
         ca_file: None,
     }
-}
-
-/// Starts servers of TLS, with a certificate made in a folder.
-fn tls_launcher(folder: &Path) -> Result<Launcher, Failure> {
-    let key = rcgen::KeyPair::generate()?;
-    let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
-    let (certificate_file, key_file) = (folder.join("certificate.pem"), folder.join("key.pem"));
-    std::fs::write(&certificate_file, certificate.pem())?;
-    std::fs::write(&key_file, key.serialize_pem())?;
-    let arguments =
-        ["--certificate".into(), certificate_file.clone().into(), "--key".into(), key_file.into()];
-    Ok(Launcher { arguments: arguments.into(), ca_file: Some(certificate_file), ..launcher() })
 }
 
 fn grid() -> Grid {
@@ -166,8 +154,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    let folder = tempfile::tempdir()?;
-    let launcher = if what == "tls" { tls_launcher(folder.path())? } else { launcher() };
+    let launcher = if what == "tls" { launcher().with(&Certificate::throw_away()?) } else { launcher() };
     let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
     let health = found.health.as_ref().ok_or("no health")?;
     let of = |metric| found.errors_of(metric).ok_or("no errors");
