@@ -28,6 +28,15 @@ pub(super) fn search(
     let control = Control::new(cancelled, None, Box::new(|_| {}));
     let quiet = arguments.quiet || global.json;
     let beside = Beside::new(telemetry);
+    // A closed loop takes what time its requests take.
+    let open = settings.arrival.as_ref().is_some_and(|arrival| arrival.clients().is_none());
+    let rules = settings.search.as_ref().filter(|_| open && !quiet).map(|search| search.rules(1));
+    if let Some(rules) = rules.filter(|rules| rules.overload.needed_s > 0.0) {
+        let seconds = rules.overload.needed_s;
+        complain(&format!(
+            "requests arrive for {seconds:.1} s or more at each rate, so that an overload shows"
+        ));
+    }
     let files = run_search(settings, origin, target, &beside, folder, &control, &mut |probe| {
         if !quiet {
             let share = format!("{} of {} requests in bounds", probe.tried.good, probe.tried.requests);

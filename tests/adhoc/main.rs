@@ -430,4 +430,12 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
     assert!(refused.stderr.contains("shows only after 400.0 s of arrivals"), "{}", refused.stderr);
     assert!(refused.stderr.contains("may last 5 min"), "{}", refused.stderr);
     assert!(server.truth(0).is_empty());
+    // TPOT knows no wait: such a rate needs no time.
+    let told = run(
+        &server.url(),
+        &["--constant", "40", "--search", "80", "--slo", "tpot=0.0001", "--requests", "4"],
+    );
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    assert!(!told.stderr.contains("so that an overload shows"), "{}", told.stderr);
+    assert!(told.stdout.contains("missed at 40.0000 req/s already"), "{}", told.stdout);
 }
