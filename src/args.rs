@@ -143,6 +143,8 @@ The definition of every metric, and where other tools define it otherwise: docs/
   benchtrail calibrate --out calibration
   benchtrail calibrate --concurrency 1,64,1024 --gap '5 ms,20 ms' --duration '5 s'
   benchtrail calibrate --rate 100,1000 --bound '1 ms,10 ms' --json
+  benchtrail calibrate --quick --tls
+  benchtrail calibrate --quick --url http://127.0.0.1:8080 --server-concurrency 1,8
 
 What is compared with what, and what the columns mean: docs/load-accuracy.md")]
     Calibrate(CalibrateArgs),
@@ -460,7 +462,8 @@ pub(crate) struct LoadArgs {
     pub(crate) server_info: Option<String>,
 
     /// Search for the highest level that keeps --slo, from that of --concurrency, --rate or
-    /// --constant up to this one; --requests is the most sent at one level [default: 400].
+    /// --constant up to this one; --requests [default: 400] is the most judged at one level, unless
+    /// a rate needs more to show an overload.
     #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
     pub(crate) search: Option<f64>,
     /// The share of requests that must keep --slo.
@@ -469,6 +472,9 @@ pub(crate) struct LoadArgs {
     /// How far apart, relatively, the level kept and the level missed may be at the end.
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, requires = "search", help_heading = "Search")]
     pub(crate) resolution: f64,
+    /// The longest that requests may arrive in one probe of a rate.
+    #[arg(long, value_name = "SPAN", default_value = "5 min", requires = "search", help_heading = "Search")]
+    pub(crate) longest: String,
 
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
@@ -508,15 +514,50 @@ pub(crate) struct CalibrateArgs {
     /// A small grid, one second a point.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Let the reference server speak TLS, with a certificate made for it.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Decides the prompts.
     #[arg(long, value_name = "N", default_value_t = 164)]
     pub(crate) seed: u64,
-    /// Write calibration.parquet and instrument.json into this folder.
+    /// Write calibration.parquet and instrument.json, with --url server_account.parquet, into this
+    /// folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Say nothing but the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Compare times with the own account of a server that tells one (llama.cpp), such as
+    /// `http://127.0.0.1:8080`.
+    #[arg(long, help_heading = "A real server")]
+    pub(crate) url: Option<String>,
+    /// Closed loops of so many clients, separated by commas.
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1",
+        requires = "url",
+        help_heading = "A real server"
+    )]
+    pub(crate) server_concurrency: Vec<u32>,
+    /// Requests of each closed loop.
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "url", help_heading = "A real server")]
+    pub(crate) server_requests: u64,
+    /// For https://: a PEM file with the only certificates to trust [default: those the operating
+    /// system trusts].
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = "A real server")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The model's name in requests [default: the first one under /v1/models].
+    #[arg(long, value_name = "NAME", requires = "url", help_heading = "A real server")]
+    pub(crate) model: Option<String>,
+    /// The API to speak.
+    #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api(), requires = "url", help_heading = "A real server")]
+    pub(crate) api: String,
+    /// The environment variable that holds the API key; the key itself is stored nowhere.
+    #[arg(long, value_name = "VARIABLE", requires = "url", help_heading = "A real server")]
+    pub(crate) api_key_env: Option<String>,
 }
 
 /// Arguments of `sql`.

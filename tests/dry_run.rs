@@ -27,7 +27,7 @@ fn findings(project: &Project, experiment: &str) -> Vec<(bool, String)> {
 #[test]
 fn the_shipped_experiments_hold_on_made_up_rows_and_nothing_is_kept() {
     let project = Project::new();
-    for experiment in ["quickstart", "prompt-cache", "open-loop", "sessions", "simulated"] {
+    for experiment in ["quickstart", "prompt-cache", "open-loop", "sessions", "simulated", "instrument"] {
         let file = format!("experiments/{experiment}.yaml");
         let plan = project.run(["plan", &file, "--dry-run"]).ok();
         let told = "of verification, analysis and report hold on made-up rows";

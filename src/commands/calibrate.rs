@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use load::calibrate::{Calibration, Grid, Launcher, Measured, calibrate};
-use load::{Calibrate, Origin, Span};
+use load::calibrate::{Accounted, Calibration, Grid, Launcher, Measured, account, account_table, calibrate};
+use load::{Calibrate, LoadError, Origin, Span, Target};
 use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
 
+use super::load::Server;
 use super::run::listen_for_signals;
 use crate::args::{CalibrateArgs, Global};
 use crate::exit::Stop;
@@ -21,6 +22,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
     if let Some(folder) = &arguments.out {
         make_folder(folder)?;
     }
+    let target = target(arguments)?;
     let launcher = Launcher::own().map_err(|e| Stop::machine(format!("this program's file: {e}")))?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
@@ -36,17 +38,33 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
     let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
     let calibration = calibrate(&grid, &launcher, &origin, &control);
     bar.finish_and_clear();
-    let calibration = match calibration {
-        Err(_) if cancelled.load(Ordering::Relaxed) => return Err(Stop::interrupted()),
-        other => other.map_err(Stop::failed)?,
+    let stopped = |e: LoadError| {
+        if cancelled.load(Ordering::Relaxed) { Stop::interrupted() } else { Stop::failed(e) }
+    };
+    let calibration = calibration.map_err(stopped)?;
+    let loops = match &target {
+        None => None,
+        Some(target) => {
+            if !quiet {
+                complain(&format!(
+                    "{} requests of each closed loop to {} …",
+                    grid.account.requests, target.base_url
+                ));
+            }
+            let control = Control::new(cancelled.clone(), None, Box::new(|_| {}));
+            Some(account(&grid.account, None, target, &origin, &control).map_err(stopped)?)
+        }
     };
     if let Some(folder) = &arguments.out {
-        write(folder, &calibration)?;
+        write(folder, &calibration, loops.as_deref())?;
     }
     if global.json {
-        say(&json_of(&calibration).to_string());
+        say(&json_of(&calibration, loops.as_deref()).to_string());
     } else {
         say(&table_of(&grid, &calibration));
+        if let Some(loops) = &loops {
+            say(&account_of(loops));
+        }
     }
     if calibration.covered().is_some() {
         Ok(())
@@ -54,6 +72,20 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         Err(Stop::failed("no point of the grid keeps the bound: nothing is covered")
             .hint("measure while the machine is idle, or declare another --bound"))
     }
+}
+
+/// Returns the server whose own account is asked for, if one is.
+fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
+    let Some(url) = arguments.url.as_deref() else { return Ok(None) };
+    let server = Server {
+        url,
+        ca_file: arguments.ca_file.as_deref(),
+        model: arguments.model.as_deref(),
+        api: &arguments.api,
+        api_key_env: arguments.api_key_env.as_deref(),
+        metrics: None,
+    };
+    server.target().map(Some)
 }
 
 /// Returns the grid asked for, checked as a stage's settings are.
@@ -83,6 +115,11 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
     if let Some((p50, p99)) = &arguments.bound {
         (grid.bound.p50, grid.bound.p99) = (span(p50)?, span(p99)?);
     }
+    grid.tls = arguments.tls;
+    if arguments.url.is_some() {
+        grid.account.concurrency.clone_from(&arguments.server_concurrency);
+        grid.account.requests = arguments.server_requests;
+    }
     Calibrate::default().canonical(&json!(grid), &NoLibrary).map_err(|problems| {
         let all: Vec<String> = problems.into_iter().map(|p| p.message).collect();
         Stop::usage(all.join("\nerror: "))
@@ -110,12 +147,15 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
 }
 
-fn write(folder: &Path, calibration: &Calibration) -> Result<(), Stop> {
+fn write(folder: &Path, calibration: &Calibration, loops: Option<&[Accounted]>) -> Result<(), Stop> {
     let put = |name: &str, bytes: Vec<u8>| {
         let path = folder.join(name);
         fs::write(&path, bytes).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
     };
     put("calibration.parquet", calibration.table()?.to_parquet()?)?;
+    if let Some(table) = account_table(loops.unwrap_or_default())? {
+        put("server_account.parquet", table.to_parquet()?)?;
+    }
     let instrument = serde_json::to_vec_pretty(&calibration.instrument()).map_err(Stop::failed)?;
     put("instrument.json", instrument)
 }
@@ -133,8 +173,10 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     let model = host.cpu_model.as_deref().unwrap_or("an unknown processor");
     let cores = host.cpu_count.unwrap_or_default();
     let mut text = format!(
-        "{model}, {cores} cores; first token after {}, {} tokens; reported − true, ms\n\n",
-        grid.ttft, grid.tokens
+        "{model}, {cores} cores; {}first token after {}, {} tokens; reported − true, ms\n\n",
+        if calibration.tls { "TLS; " } else { "" },
+        grid.ttft,
+        grid.tokens
     );
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
     let rows: Vec<Vec<String>> = calibration
@@ -192,7 +234,33 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     text
 }
 
-fn json_of(calibration: &Calibration) -> Value {
+/// The account of a real server as text.
+fn account_of(loops: &[Accounted]) -> String {
+    let named = |metric| if metric == "ttft_beyond_server" { "TTFT" } else { "E2E" };
+    let rows: Vec<Vec<String>> = loops
+        .iter()
+        .flat_map(|one| one.distributions().map(move |(metric, d)| (one.concurrency, metric, d)))
+        .map(|(clients, metric, d)| {
+            let ms = [d.mean, d.p50, d.p90, d.p99, d.min, d.max].map(|value| format!("{value:.3}"));
+            [clients.to_string(), named(metric).to_owned(), d.n.to_string()].into_iter().chain(ms).collect()
+        })
+        .collect();
+    let sum = |of: fn(&Accounted) -> u64| loops.iter().map(of).sum::<u64>();
+    let answered = format!("{} of {} requests answered", sum(|one| one.answered), sum(|one| one.requests));
+    if rows.is_empty() {
+        return format!("\n{answered}; the server tells no timings: there is nothing to compare with");
+    }
+    let heading = ["clients", "beyond the server's account", "n", "mean", "p50", "p90", "p99", "min", "max"];
+    format!(
+        "\nTimes measured − the server's own account, ms\n\n{}\n\n{answered}; output tokens by usage and by \
+         the server's timings: {} agree, {} do not",
+        columns(&heading, &rows, &[0, 2, 3, 4, 5, 6, 7, 8]),
+        sum(|one| one.tokens_agree),
+        sum(|one| one.tokens_disagree),
+    )
+}
+
+fn json_of(calibration: &Calibration, loops: Option<&[Accounted]>) -> Value {
     let points = calibration.points.iter().map(|p| {
         let errors: serde_json::Map<String, Value> = p
             .errors
@@ -218,5 +286,28 @@ fn json_of(calibration: &Calibration) -> Value {
             "within_bound": p.within(calibration.bound),
         })
     });
-    json!({ "instrument": calibration.instrument(), "points": points.collect::<Vec<_>>() })
+    let loops = loops.map(|loops| {
+        let one = |one: &Accounted| {
+            let metrics: serde_json::Map<String, Value> = one
+                .distributions()
+                .map(|(metric, d)| {
+                    let value = json!({
+                        "n": d.n, "mean_ms": d.mean, "p50_ms": d.p50, "p90_ms": d.p90, "p99_ms": d.p99,
+                        "min_ms": d.min, "max_ms": d.max,
+                    });
+                    (metric.to_owned(), value)
+                })
+                .collect();
+            json!({
+                "concurrency": one.concurrency, "requests": one.requests, "answered": one.answered,
+                "tokens_agree": one.tokens_agree, "tokens_disagree": one.tokens_disagree, "metrics": metrics,
+            })
+        };
+        loops.iter().map(one).collect::<Vec<_>>()
+    });
+    json!({
+        "instrument": calibration.instrument(),
+        "points": points.collect::<Vec<_>>(),
+        "server_account": loops,
+    })
 }

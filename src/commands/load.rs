@@ -29,9 +29,15 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     // Without a folder nothing would be left of the samples.
     let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
     let telemetry = if wanted { settings.telemetry.clone() } else { Telemetry::none() };
-    let api_key =
-        arguments.api_key_env.as_deref().map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
-    let target = target(arguments, api_key)?;
+    let server = Server {
+        url: &arguments.url,
+        ca_file: arguments.ca_file.as_deref(),
+        model: arguments.model.as_deref(),
+        api: &arguments.api,
+        api_key_env: arguments.api_key_env.as_deref(),
+        metrics: Some(&arguments.metrics),
+    };
+    let target = server.target()?;
     let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
     let private;
     let folder = match &arguments.out {
@@ -215,6 +221,7 @@ fn settings(arguments: &LoadArgs) -> Value {
         settings["search"] = json!({
             "up-to": up_to, "bounds": bounds,
             "attainment": arguments.attainment, "resolution": arguments.resolution,
+            "longest": arguments.longest,
         });
     }
     if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(default)) {
@@ -223,16 +230,28 @@ fn settings(arguments: &LoadArgs) -> Value {
     settings
 }
 
-/// Returns where requests go, and makes sure that something is there.
-fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop> {
-    let api = Api::from_word(&arguments.api).expect("the parser admits only words of APIs");
-    // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
-    let base_url = arguments.url.trim_end_matches('/');
-    let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
-    let needs_name =
-        matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
-    let model =
-        match (list_models(&base_url, arguments.ca_file.as_deref(), api_key.as_ref()), &arguments.model) {
+/// A server as arguments name it.
+pub(super) struct Server<'a> {
+    pub(super) url: &'a str,
+    pub(super) ca_file: Option<&'a Path>,
+    pub(super) model: Option<&'a str>,
+    pub(super) api: &'a str,
+    pub(super) api_key_env: Option<&'a str>,
+    /// The path of its Prometheus metrics, if they are sampled.
+    pub(super) metrics: Option<&'a str>,
+}
+
+impl Server<'_> {
+    /// Returns where requests go, and makes sure that something is there.
+    pub(super) fn target(&self) -> Result<Target, Stop> {
+        let api_key = self.api_key_env.map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
+        let api = Api::from_word(self.api).expect("the parser admits only words of APIs");
+        // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
+        let base_url = self.url.trim_end_matches('/');
+        let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
+        let needs_name =
+            matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
+        let model = match (list_models(&base_url, self.ca_file, api_key.as_ref()), self.model) {
             (Err(ModelsError::Url(message)), _) => {
                 return Err(Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT"));
             }
@@ -243,7 +262,7 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
                 return Err(Stop::failed(format!("{base_url} takes no connection: {error}"))
                     .hint("start the server, or correct host and port in --url"));
             }
-            (_, Some(model)) => model.clone(),
+            (_, Some(model)) => model.to_owned(),
             (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
             (Err(_), None) if !needs_name => String::new(),
             (Err(error), None) => {
@@ -251,17 +270,18 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
                     .hint("name the model with --model"));
             }
         };
-    Ok(Target {
-        base_url,
-        ca_file: arguments.ca_file.clone(),
-        model,
-        api,
-        path: None,
-        headers: Vec::new(),
-        api_key,
-        metrics: Some(arguments.metrics.clone()),
-        log: None,
-    })
+        Ok(Target {
+            base_url,
+            ca_file: self.ca_file.map(Path::to_owned),
+            model,
+            api,
+            path: None,
+            headers: Vec::new(),
+            api_key,
+            metrics: self.metrics.map(str::to_owned),
+            log: None,
+        })
+    }
 }
 
 pub(super) fn slo(arguments: &LoadArgs) -> Slo {

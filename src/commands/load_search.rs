@@ -28,6 +28,15 @@ pub(super) fn search(
     let control = Control::new(cancelled, None, Box::new(|_| {}));
     let quiet = arguments.quiet || global.json;
     let beside = Beside::new(telemetry);
+    // A closed loop takes what time its requests take.
+    let open = settings.arrival.as_ref().is_some_and(|arrival| arrival.clients().is_none());
+    let rules = settings.search.as_ref().filter(|_| open && !quiet).map(|search| search.rules(1));
+    if let Some(rules) = rules.filter(|rules| rules.overload.needed_s > 0.0) {
+        let seconds = rules.overload.needed_s;
+        complain(&format!(
+            "requests arrive for {seconds:.1} s or more at each rate, so that an overload shows"
+        ));
+    }
     let files = run_search(settings, origin, target, &beside, folder, &control, &mut |probe| {
         if !quiet {
             let share = format!("{} of {} requests in bounds", probe.tried.good, probe.tried.requests);
@@ -40,13 +49,16 @@ pub(super) fn search(
     } else {
         say(&table_of(arguments, &files));
     }
-    if let Some(doubt) = &files.doubt {
-        complain(&format!("warning: {doubt}"));
-    }
+    let found = &files.found;
     match files.failure {
-        None if files.found.kept.is_some() => Ok(()),
-        None => Err(Stop::failed("the bounds are missed at the lowest level already")
-            .hint("begin lower, or take wider bounds")),
+        None => match (found.undecided, found.kept) {
+            (Some(undecided), _) => {
+                Err(Stop::failed(undecided).hint("give a longer --longest, or a coarser --resolution"))
+            }
+            (None, Some(_)) => Ok(()),
+            (None, None) => Err(Stop::failed("the bounds are missed at the lowest level already")
+                .hint("begin lower, or take wider bounds")),
+        },
         Some(failure) if failure.status == CellStatus::Interrupted => {
             complain(&format!("{}: the result holds the probes until then", failure.reason));
             Err(Stop::interrupted())
@@ -60,6 +72,7 @@ fn row(probe: &Probe) -> Vec<String> {
     vec![
         probe.probe.to_string(),
         probe.level.to_string(),
+        probe.tried.sent.to_string(),
         probe.tried.requests.to_string(),
         probe.tried.good.to_string(),
         format!("{:.3}", probe.tried.good as f64 / probe.tried.requests.max(1) as f64),
@@ -72,9 +85,10 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
     let found = &files.found;
     let bounds: Vec<String> =
         arguments.slo.iter().map(|(name, ms)| format!("{} ≤ {ms} ms", name.to_uppercase())).collect();
-    let heading = ["probe", "level", "requests", "in bounds", "share", "95 % interval", "verdict"];
+    let heading = ["probe", "level", "sent", "judged", "in bounds", "share", "95 % interval", "verdict"];
     let rows: Vec<Vec<String>> = found.probes.iter().map(row).collect();
     let result = match (found.kept, found.missed) {
+        (Some(kept), _) if found.undecided.is_some() => format!("kept at {kept}, the next level undecided"),
         (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
         (Some(kept), None) => format!("kept at {kept}, the highest level tried"),
         (None, Some(missed)) => format!("missed at {missed} already"),
@@ -82,7 +96,7 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
     };
     format!(
         "{}\n\n{} for {} % of requests: {result}\n{} requests in {} probes; how levels are judged: docs/load.md",
-        columns(&heading, &rows, &[0, 2, 3, 4]),
+        columns(&heading, &rows, &[0, 2, 3, 4, 5]),
         bounds.join(" and "),
         arguments.attainment * 100.0,
         found.requests(),
@@ -94,7 +108,9 @@ fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
     let found = &files.found;
     let probes = found.probes.iter().map(|p| {
         json!({
-            "probe": p.probe, "level": p.level.number(), "requests": p.tried.requests, "good": p.tried.good,
+            "probe": p.probe, "level": p.level.number(),
+            "sent": p.tried.sent, "requests": p.tried.requests, "good": p.tried.good,
+            "warm_in_s": matches!(p.level, load::SearchLevel::Rate(_)).then_some(p.tried.warm_in_s),
             "level_requests": p.pooled.requests, "level_good": p.pooled.good,
             "lower": p.interval.0, "upper": p.interval.1,
             "verdict": p.verdict.word(), "by_share": p.by_share,
@@ -104,7 +120,8 @@ fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
     json!({
         "kept": found.kept.map(load::SearchLevel::number),
         "missed": found.missed.map(load::SearchLevel::number),
-        "unit": found.kept.or(found.missed).map(load::SearchLevel::unit),
+        "undecided": found.undecided.map(|undecided| undecided.level.number()),
+        "unit": found.probes.first().map(|probe| probe.level.unit()),
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "attainment": arguments.attainment,
         "complete": files.failure.is_none(),

@@ -382,3 +382,60 @@ fn calibrating_prints_errors_and_what_they_cover() {
     assert_eq!(calibrate(&["--out", out]).code, Some(2));
     assert_eq!(calibrate(&["--rate", "0"]).code, Some(2));
 }
+
+#[test]
+fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
+    let server = server(Behaviour { ttft: Duration::from_millis(20), ..Behaviour::default() });
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("UTF-8");
+    let calibrate = |api: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        command.args(["calibrate", "--tls", "--concurrency", "2", "--gap", "1 ms", "--duration", "50 ms"]);
+        command.args([
+            "--bound",
+            "100 s,100 s",
+            "--url",
+            &server.url(),
+            "--server-requests",
+            "6",
+            "--api",
+            api,
+        ]);
+        outcome(command.args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir()))
+    };
+    let shown = calibrate("llama-cpp-completion", &["--server-concurrency", "1,3", "--out", out]).ok().stdout;
+    for part in ["TLS; first token", "beyond the server's account", "TTFT", "12 of 12 requests answered"] {
+        assert!(shown.contains(part), "{part}:\n{shown}");
+    }
+    assert_eq!(table(folder.path(), "server_account").rows(), 4);
+    // The server takes 20 ms and says 1.5.
+    let told = calibrate("llama-cpp-completion", &["--json"]).ok().json();
+    let one = &told["server_account"][0];
+    assert_eq!((&one["concurrency"], &one["answered"]), (&Value::from(1), &Value::from(6)));
+    assert!(one["metrics"]["ttft_beyond_server"]["min_ms"].as_f64().expect("a number") >= 18.5, "{one}");
+    assert_eq!(told["instrument"]["tls"], true);
+    let silent = calibrate("openai-completions", &[]).ok().stdout;
+    assert!(silent.contains("6 of 6 requests answered; the server tells no timings"), "{silent}");
+}
+
+#[test]
+fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
+    let server = server(Behaviour::default());
+    let search = |more: &[&str]| {
+        let common = ["--constant", "4", "--search", "8", "--slo", "e2e=19000"];
+        run(&server.url(), &[&common, more].concat())
+    };
+    let refused = search(&[]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("shows only after 400.0 s of arrivals"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("may last 5 min"), "{}", refused.stderr);
+    assert!(server.truth(0).is_empty());
+    // TPOT knows no wait: such a rate needs no time.
+    let told = run(
+        &server.url(),
+        &["--constant", "40", "--search", "80", "--slo", "tpot=0.0001", "--requests", "4"],
+    );
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    assert!(!told.stderr.contains("so that an overload shows"), "{}", told.stderr);
+    assert!(told.stdout.contains("missed at 40.0000 req/s already"), "{}", told.stdout);
+}

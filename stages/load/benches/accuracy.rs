@@ -10,11 +10,11 @@
 //! verdict on itself and whether its stated bound covers the true error.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use load::calibrate::{Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
+use load::calibrate::{Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
 use load::{
     Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
     RequestStatus, Settings, Span, Target, Telemetry, run_load, run_search,
@@ -60,18 +60,6 @@ fn launcher() -> Launcher {
         arguments: Vec::new(),
         ca_file: None,
     }
-}
-
-/// Starts servers of TLS, with a certificate made in a folder.
-fn tls_launcher(folder: &Path) -> Result<Launcher, Failure> {
-    let key = rcgen::KeyPair::generate()?;
-    let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])?.self_signed(&key)?;
-    let (certificate_file, key_file) = (folder.join("certificate.pem"), folder.join("key.pem"));
-    std::fs::write(&certificate_file, certificate.pem())?;
-    std::fs::write(&key_file, key.serialize_pem())?;
-    let arguments =
-        ["--certificate".into(), certificate_file.clone().into(), "--key".into(), key_file.into()];
-    Ok(Launcher { arguments: arguments.into(), ca_file: Some(certificate_file), ..launcher() })
 }
 
 fn grid() -> Grid {
@@ -166,8 +154,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    let folder = tempfile::tempdir()?;
-    let launcher = if what == "tls" { tls_launcher(folder.path())? } else { launcher() };
+    let launcher = if what == "tls" { launcher().with(&Certificate::throw_away()?) } else { launcher() };
     let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
     let health = found.health.as_ref().ok_or("no health")?;
     let of = |metric| found.errors_of(metric).ok_or("no errors");
@@ -255,16 +242,11 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
 fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     writeln!(out, "\nsaturation search, TTFT within 200 ms for 95 % of the requests")?;
     let slots: &[u32] = if quick { &[32] } else { &[8, 32] };
-    for (slots, (word, few)) in slots.iter().flat_map(|slots| {
-        [("constant", true), ("constant", false), ("poisson", false)].map(|how| (slots, how))
-    }) {
+    for (slots, word) in slots.iter().flat_map(|slots| ["constant", "poisson"].map(|word| (slots, word))) {
         // 50 ms to the first of 11 tokens, 5 ms apart: an answer holds its slot for 100 ms.
         let server =
             start(&["--ttft-ms", "50", "--gap-ms", "5", "--slots", &slots.to_string(), "--log", "0"])?;
-        let capacity = slots * 10;
-        // Enough: the bound (0.2 s) by the resolution (0.05), at the capacity, for a quarter of them.
-        let requests = if few { 400 } else { 16 * capacity };
-        let capacity = f64::from(capacity);
+        let capacity = f64::from(slots * 10);
         let settings: Settings = serde_json::from_value(json!({
             "workload": {
                 "prompts": {"words": {"length": 20}},
@@ -272,7 +254,7 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             },
             // No doubling of it is the capacity.
             "arrival": {word: {"rate": capacity / 3.5}},
-            "requests": requests,
+            "requests": 400,
             "search": {"up-to": capacity * 4.0, "bounds": {"ttft-ms": 200}},
         }))?;
         let folder = tempfile::tempdir()?;
@@ -294,7 +276,7 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         let missed = found.missed.ok_or("the highest rate is kept")?.number();
         writeln!(
             out,
-            "{word:>9}: capacity {capacity:>4.0}/s, at most {requests:>5} a level: kept {kept:>6.1}/s ({:+.1} %), missed {missed:>6.1}/s ({:+.1} %), {} requests",
+            "{word:>9}: capacity {capacity:>4.0}/s: kept {kept:>6.1}/s ({:+.1} %), missed {missed:>6.1}/s ({:+.1} %), {} requests",
             (kept / capacity - 1.0) * 100.0,
             (missed / capacity - 1.0) * 100.0,
             found.requests()

@@ -135,6 +135,25 @@ impl ClientHealth {
         }
     }
 
+    /// Makes up the health of a client that was on time, for a dry run.
+    pub(crate) fn made_up(chunk_rate: f64, peak_in_flight: i64, stamp_error_bound_ms: f64) -> Self {
+        Self {
+            probes: 1,
+            wake_lag_ms: None,
+            read_wait_ms: None,
+            write_time_ms: None,
+            busy: None,
+            run_queue_wait: None,
+            preemptions: None,
+            cpu_steal: None,
+            chunks_per_read: None,
+            chunk_rate: Some(chunk_rate),
+            peak_in_flight: Some(peak_in_flight),
+            stamp_error_bound_ms: Some(stamp_error_bound_ms),
+            verdict: Some(ClientVerdict::Ok),
+        }
+    }
+
     /// Returns the columns of a health, or of none, for the one-row table `cell`.
     pub(crate) fn columns(health: Option<&Self>) -> Vec<Column> {
         let float = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<f64>| {

@@ -20,7 +20,7 @@ use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
 use crate::simulate;
 use crate::tally::Tally;
-use crate::telemetry::EventPattern;
+use crate::telemetry::{EventPattern, Telemetry};
 use crate::trace::read_trace;
 use crate::workload::{Tokenizer, Workload, pin};
 
@@ -34,7 +34,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        3
+        4
     }
 
     fn class(&self) -> Class {
@@ -121,7 +121,8 @@ impl StageKind for Load {
         if let Some(simulation) = settings.simulate.clone() {
             return simulate::run(job, settings, &simulation, origin);
         }
-        let (target, beside) = target(job, &settings)?;
+        let Settings { api, api_key_env, telemetry, .. } = settings.clone();
+        let (target, beside) = target(job, api, api_key_env, telemetry)?;
         if settings.search.is_some() {
             return search::run(job, &settings, &origin, &target, &beside);
         }
@@ -265,23 +266,28 @@ fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
     Ok(Some(rows.len() as u64))
 }
 
-/// Returns where the running server is reached, and what can be sampled beside the load.
-fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failure> {
-    let api = settings.api;
+/// Returns where the running server is reached, and what can be sampled beside the load. API and
+/// the variable of its key are the server's own if none are given.
+pub(crate) fn target(
+    job: &Job<'_>,
+    api: Option<Api>,
+    api_key_env: Option<String>,
+    telemetry: Telemetry,
+) -> Result<(Target, Beside), Failure> {
     let serve = job
         .input_of_kind("serve")
         .ok_or_else(|| Failure::failed("no server to load").hint("let the stage need one of kind `serve`"))?;
     let [cell] = serve.cells.as_slice() else {
         return Err(Failure::failed(format!(
-            "a load cell needs exactly one server, stage `{}` offers {}",
+            "a cell loads exactly one server, stage `{}` offers {}",
             serve.stage,
             serve.cells.len()
         ))
-        .hint("run the load over every axis of the server"));
+        .hint("run the stage over every axis of the server"));
     };
     let live = cell.live.as_ref().ok_or_else(|| Failure::failed("the server is not alive"))?;
     let text = |key: &str| live[key].as_str().map(str::to_owned);
-    let api_key = match settings.api_key_env.clone().or_else(|| text("api_key_env")) {
+    let api_key = match api_key_env.or_else(|| text("api_key_env")) {
         Some(variable) => Some(
             ApiKey::from_environment(&variable)
                 .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?,
@@ -311,7 +317,7 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
         slots: endpoint("slots"),
         server_info: endpoint("server-info"),
         log_events: log_events.into_iter().collect(),
-        ..Beside::new(settings.telemetry.clone())
+        ..Beside::new(telemetry)
     };
     let target = Target {
         base_url,

@@ -62,8 +62,8 @@ pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_t
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use search::{
-    Bounds as SearchBounds, Found, Level as SearchLevel, Probe, Search, SearchFiles, Tried, Verdict, bisect,
-    run_search, wilson,
+    Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search, SearchFiles,
+    Tried, Undecided, Verdict, bisect, run_search, wilson,
 };
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;

@@ -1,11 +1,13 @@
-//! The grid: which loads the generator is calibrated under.
+//! The settings: which loads the generator is calibrated under, and what a real server gets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::account::Account;
 use crate::span::Span;
 
-/// The settings of a calibration: every concurrency and every rate with every gap.
+/// The settings of a calibration: every concurrency and every rate with every gap; and, of a server
+/// among the needs, its own account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Grid {
@@ -24,6 +26,10 @@ pub struct Grid {
     pub duration: Span,
     /// What errors may be for a point to count as covered.
     pub bound: Bound,
+    /// Whether the reference server speaks TLS, with a certificate made for the occasion.
+    pub tls: bool,
+    /// What is sent to the server among the stage's needs, if there is one.
+    pub account: Account,
 }
 
 /// Bounds on the errors of TTFT and E2E latency.
@@ -52,6 +58,8 @@ impl Default for Grid {
             tokens: 64,
             duration: Span::seconds(3),
             bound: Bound::default(),
+            tls: false,
+            account: Account::default(),
         }
     }
 }

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::stage::{Class, Done, Failure, Job, Json, Library, Output, Problem, StageKind};
+use pipeline::stage::{Class, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind};
 use serde_json::json;
 
+use super::account::{Accounted, NO_TIMINGS, account, account_table};
 use super::grid::Grid;
 use super::process::Launcher;
-use super::result::{Host, calibrate};
+use super::rehearse;
+use super::result::{Calibration, Host, calibrate};
+use crate::kind::target;
 use crate::random::Origin;
+use crate::run::{LoadError, Target};
+use crate::telemetry::Telemetry;
 
-/// The `calibrate` kind: needs no server, since it brings its own.
+/// The `calibrate` kind: brings a server of its own, and asks one among its needs for its account.
 #[derive(Clone, Debug, Default)]
 pub struct Calibrate {
     /// How the reference server is started; this program itself if `None`.
@@ -23,7 +28,7 @@ impl StageKind for Calibrate {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -37,8 +42,10 @@ impl StageKind for Calibrate {
     fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let grid: Grid = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
-        let problems: Vec<Problem> =
-            grid.problems().into_iter().map(|(setting, message)| Problem::at(&[setting], message)).collect();
+        let of_grid = grid.problems().into_iter().map(|(setting, message)| Problem::at(&[setting], message));
+        let of_account = grid.account.problems().into_iter();
+        let of_account = of_account.map(|(setting, message)| Problem::at(&["account", setting], message));
+        let problems: Vec<Problem> = of_grid.chain(of_account).collect();
         if problems.is_empty() {
             Ok(serde_json::to_value(&grid).expect("a grid always serializes"))
         } else {
@@ -55,28 +62,76 @@ impl StageKind for Calibrate {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        let grid: Grid = serde_json::from_value(job.parameters.clone())
-            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        let grid = grid_of(job)?;
         let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
         let launcher = match &self.launcher {
             Some(launcher) => launcher.clone(),
             None => Launcher::own().map_err(|e| Failure::failed(format!("this program's file: {e}")))?,
         };
-        let calibration = calibrate(&grid, &launcher, &origin, job.control).map_err(|e| {
-            // A run stopped by the user or the time limit is told as what it is.
-            job.control.check().err().unwrap_or_else(|| Failure::failed(e.to_string()))
-        })?;
-        let table = calibration.table().map_err(|e| Failure::failed(e.to_string()))?;
-        let mut done = Done {
-            outputs: vec![
-                Output::table("calibration", &table)?,
-                Output::json("instrument", &calibration.instrument()),
-            ],
-            ..Done::default()
-        };
-        if calibration.covered().is_none() {
-            done.warnings.push("no point of the grid keeps the bound: nothing is covered".to_owned());
+        // A run stopped by the user or the time limit is told as what it is.
+        let failed =
+            |e: LoadError| job.control.check().err().unwrap_or_else(|| Failure::failed(e.to_string()));
+        let calibration = calibrate(&grid, &launcher, &origin, job.control).map_err(failed)?;
+        let mut done = outputs(&calibration)?;
+        if let Some(serve) = job.input_of_kind("serve") {
+            let (target, _) = target(job, grid.account.api, None, Telemetry::none())?;
+            // Nobody reads what would be sampled beside.
+            let target = Target { metrics: None, log: None, ..target };
+            let slots = slots(job, serve)?;
+            tell(&mut done, &account(&grid.account, slots, &target, &origin, job.control).map_err(failed)?)?;
         }
         Ok(done)
     }
+
+    /// Makes up errors, and the account of a server that tells its timings.
+    fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+        let grid = grid_of(job)?;
+        let mut done = outputs(&rehearse::calibration(&grid, slowdown))?;
+        if let Some(serve) = job.input_of_kind("serve") {
+            tell(&mut done, &rehearse::account(&grid.account, slots(job, serve)?, slowdown))?;
+        }
+        Ok(done)
+    }
+}
+
+fn grid_of(job: &Job<'_>) -> Result<Grid, Failure> {
+    serde_json::from_value(job.parameters.clone())
+        .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))
+}
+
+fn outputs(calibration: &Calibration) -> Result<Done, Failure> {
+    let table = calibration.table().map_err(|e| Failure::failed(e.to_string()))?;
+    let mut done = Done {
+        outputs: vec![
+            Output::table("calibration", &table)?,
+            Output::json("instrument", &calibration.instrument()),
+        ],
+        ..Done::default()
+    };
+    if calibration.covered().is_none() {
+        done.warnings.push("no point of the grid keeps the bound: nothing is covered".to_owned());
+    }
+    Ok(done)
+}
+
+/// Adds a server's account, or why there is none.
+fn tell(done: &mut Done, loops: &[Accounted]) -> Result<(), Failure> {
+    match account_table(loops).map_err(|e| Failure::failed(e.to_string()))? {
+        Some(table) => done.outputs.push(Output::table("server_account", &table)?),
+        None => {
+            done.observations.insert("server_account".to_owned(), json!(NO_TIMINGS));
+        }
+    }
+    Ok(())
+}
+
+/// Returns how many requests the server takes on at once, if its limits tell.
+fn slots(job: &Job<'_>, serve: &Input) -> Result<Option<u32>, Failure> {
+    let Some(document) = serve.cells.first().and_then(|cell| cell.outputs.get("server")) else {
+        return Ok(None);
+    };
+    let unreadable = |e: &dyn std::fmt::Display| Failure::failed(format!("the server's description: {e}"));
+    let bytes = job.store.get(&document.digest).map_err(|e| unreadable(&e))?;
+    let server: Json = serde_json::from_slice(&bytes).map_err(|e| unreadable(&e))?;
+    Ok(server["limits"]["slots"].as_u64().and_then(|slots| u32::try_from(slots).ok()))
 }

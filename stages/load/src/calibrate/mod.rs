@@ -17,13 +17,21 @@
 //!
 //! The server's log is late itself where the server was slow to read a request: that is in the
 //! errors of `ttft`, `e2e` and `send_lag` and overstates them; `stamp` has none of it.
+//!
+//! A real server's times are not known, but some tell their own account of each answer, with which
+//! `account` compares what the generator measured.
 
+mod account;
+mod certificate;
 mod grid;
 mod kind;
 mod point;
 mod process;
+mod rehearse;
 mod result;
 
+pub use account::{Account, Accounted, NO_TIMINGS, account, account_table};
+pub use certificate::Certificate;
 pub use grid::{Bound, Grid, Point};
 pub use kind::Calibrate;
 pub use point::{Errors, Measured, measure_point};

@@ -107,15 +107,18 @@ pub fn measure_point(
         log: None,
     };
     let result = run_load(&spec, &target, control)?;
-    match &result.ending {
-        Ending::Complete => {}
-        Ending::Stopped(_, reason) => return Err(LoadError(reason.clone())),
-        Ending::Hung | Ending::Gone => {
-            return Err(LoadError("the reference server stopped answering".to_owned()));
-        }
-    }
+    ended_well(&result.ending, "the reference server")?;
     let truth = server.truth().map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
     Ok(judge(point, &result, &truth))
+}
+
+/// Makes an error of whatever kept a run from its end.
+pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError> {
+    match ending {
+        Ending::Complete => Ok(()),
+        Ending::Stopped(_, reason) => Err(LoadError(reason.clone())),
+        Ending::Hung | Ending::Gone => Err(LoadError(format!("{server} stopped answering"))),
+    }
 }
 
 /// Joins rows and log.

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use super::certificate::Certificate;
 use crate::reference::{PROCESS_COMMAND, Truth, read_truth};
 use crate::span::Span;
 
@@ -28,6 +29,15 @@ impl Launcher {
     /// If the program's own file is not known.
     pub fn own() -> io::Result<Self> {
         Ok(Self { program: std::env::current_exe()?, arguments: vec![PROCESS_COMMAND.into()], ca_file: None })
+    }
+
+    /// Starts servers of TLS instead, with this certificate, which then is the only one trusted.
+    #[must_use]
+    pub fn with(&self, certificate: &Certificate) -> Self {
+        let mut arguments = self.arguments.clone();
+        arguments.extend(["--certificate".into(), certificate.file().into()]);
+        arguments.extend(["--key".into(), certificate.key_file().into()]);
+        Self { program: self.program.clone(), arguments, ca_file: Some(certificate.file()) }
     }
 
     /// Starts a server: `options` as [`serve_process`](crate::reference::serve_process) takes

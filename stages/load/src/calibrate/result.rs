@@ -4,6 +4,7 @@ use artifacts::{Column, Table, TableError};
 use pipeline::stage::{Control, Json};
 use serde_json::json;
 
+use super::certificate::Certificate;
 use super::grid::{Bound, Grid};
 use super::point::{Errors, Measured, measure_point};
 use super::process::{Launcher, spare_core};
@@ -43,12 +44,14 @@ pub struct Calibration {
     pub host: Host,
     /// The core the server was pinned to.
     pub server_core: Option<usize>,
+    /// Whether it spoke TLS.
+    pub tls: bool,
 }
 
 /// Calibrates: one run a point, one after the other.
 ///
 /// # Errors
-/// If the server cannot be started, or the run is stopped.
+/// If the server cannot be started, no certificate can be made, or the run is stopped.
 pub fn calibrate(
     grid: &Grid,
     launcher: &Launcher,
@@ -56,6 +59,13 @@ pub fn calibrate(
     control: &Control,
 ) -> Result<Calibration, LoadError> {
     let server_core = spare_core();
+    // Gone when the last server is.
+    let certificate = match grid.tls {
+        true => Some(Certificate::throw_away().map_err(|e| LoadError(format!("a certificate: {e}")))?),
+        false => None,
+    };
+    let with_tls = certificate.as_ref().map(|certificate| launcher.with(certificate));
+    let launcher = with_tls.as_ref().unwrap_or(launcher);
     let points = grid.points();
     let total = points.len() as u64;
     let mut measured = Vec::with_capacity(points.len());
@@ -67,7 +77,7 @@ pub fn calibrate(
         measured.push(measure_point(grid, point, launcher, server_core, origin, &inner)?);
     }
     control.progress(total, Some(total), "grid points");
-    Ok(Calibration { points: measured, bound: grid.bound, host: Host::this(), server_core })
+    Ok(Calibration { points: measured, bound: grid.bound, host: Host::this(), server_core, tls: grid.tls })
 }
 
 impl Measured {
@@ -130,6 +140,7 @@ impl Calibration {
             "points_within_bound": self.points.iter().filter(|p| p.within(self.bound)).count(),
             "host": {"cpu_model": self.host.cpu_model, "cpu_count": self.host.cpu_count},
             "server_core": self.server_core,
+            "tls": self.tls,
         })
     }
 
@@ -199,6 +210,8 @@ impl Calibration {
                     rows.iter().map(|r| Some(r.0.health.as_ref()?.verdict?.word())),
                 )
                 .describe("what the run said of its client"),
+                Column::boolean("tls", rows.iter().map(|_| Some(self.tls)))
+                    .describe("whether the reference server spoke TLS"),
                 Column::boolean("within_bound", rows.iter().map(|r| Some(r.0.within(self.bound))))
                     .describe("whether the point keeps the declared bound"),
                 Column::text("cpu_model", rows.iter().map(|_| self.host.cpu_model.clone()))

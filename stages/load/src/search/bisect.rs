@@ -4,12 +4,14 @@
 //! for clients, at the geometric mean for rates) until it is narrow enough. Each level is judged
 //! by the 95 % Wilson interval of its share of good requests: kept if the interval lies at or
 //! above the share wanted, missed if it lies below. A level begins with the fewest requests that
-//! can show it kept (all of them good), at least a quarter of those allowed; while the interval
-//! holds the share wanted, as many again are sent, up to those allowed for one level; then the
-//! share itself decides. So the number of requests is bounded by that of levels times those
-//! allowed for each, and the search ends by itself.
+//! can show it kept (all of them good), at least a quarter of those allowed, and at a rate with as
+//! many as show an overload; while the interval holds the share wanted, as many again are sent,
+//! until those allowed are spent; then the share itself decides. So the number of requests is
+//! bounded, and the search ends by itself.
 
 use std::fmt;
+
+use super::overload::{Overload, Undecided};
 
 /// The two-sided 95 % quantile of the standard normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -79,7 +81,7 @@ pub enum Verdict {
     Kept,
     /// It is not.
     Missed,
-    /// Not decided yet: more requests follow at the same level, or the search was stopped.
+    /// Not decided: more requests follow at the same level, or the search ended.
     Undecided,
 }
 
@@ -95,9 +97,22 @@ impl Verdict {
 }
 
 /// What came of sending requests at a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tried {
     /// Requests sent.
+    pub sent: u64,
+    /// Those of an open loop due after the warm-in; of a closed loop all.
+    pub requests: u64,
+    /// Those of `requests` answered within every bound.
+    pub good: u64,
+    /// How long the warm-in of an open loop took, s.
+    pub warm_in_s: f64,
+}
+
+/// The requests of a level that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pooled {
+    /// How many.
     pub requests: u64,
     /// Those answered within every bound.
     pub good: u64,
@@ -112,8 +127,8 @@ pub struct Probe {
     pub level: Level,
     /// What came of it.
     pub tried: Tried,
-    /// The same with earlier probes of the level.
-    pub pooled: Tried,
+    /// The same with earlier probes of the level, those left out that were too short.
+    pub pooled: Pooled,
     /// The Wilson interval of the pooled share of good requests.
     pub interval: (f64, f64),
     /// The verdict over the level so far.
@@ -129,6 +144,8 @@ pub struct Found {
     pub kept: Option<Level>,
     /// The lowest level missed; `None` if even the highest was kept.
     pub missed: Option<Level>,
+    /// The rate between them at which the search ended, as no probe may last long enough.
+    pub undecided: Option<Undecided>,
     /// Every probe, in order.
     pub probes: Vec<Probe>,
 }
@@ -136,7 +153,7 @@ pub struct Found {
 impl Found {
     /// Returns how many requests were sent.
     pub fn requests(&self) -> u64 {
-        self.probes.iter().map(|p| p.tried.requests).sum()
+        self.probes.iter().map(|p| p.tried.sent).sum()
     }
 }
 
@@ -157,33 +174,48 @@ fn fewest(attainment: f64) -> u64 {
     (Z * Z * attainment / (1.0 - attainment)).ceil() as u64
 }
 
-/// Searches from a level up; at most `requests` (not 0) are spent on a level. `probe` gets the
-/// number of the probe, its level, and how many requests to send; `watch` is shown it when it was
-/// judged. If a probe fails, what was found until then comes back with its error.
+/// How levels are judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// The share of requests that must be good.
+    pub attainment: f64,
+    /// How close the levels kept and missed are at the end, relative to the one kept.
+    pub resolution: f64,
+    /// The most requests spent on a level (not 0), where a rate needs no more to show an overload.
+    pub requests: u64,
+    /// The time a rate takes.
+    pub overload: Overload,
+}
+
+/// Searches from a level up. `probe` gets the number of the probe, its level, and how many
+/// requests to send; `watch` is shown it when it was judged. If a probe fails, what was found
+/// until then comes back with its error.
 pub fn bisect<E>(
     (from, up_to): (Level, f64),
-    attainment: f64,
-    resolution: f64,
-    requests: u64,
+    rules: &Rules,
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
 ) -> (Found, Result<(), E>) {
-    let mut found = Found { kept: None, missed: None, probes: Vec::new() };
-    let mut level = from;
+    let mut found = Found { kept: None, missed: None, undecided: None, probes: Vec::new() };
+    let (mut level, mut warm_in_s) = (from, rules.overload.warm_in_s);
     let ended = loop {
-        match judge(level, attainment, requests, &mut found.probes, probe, watch) {
+        match judge(level, warm_in_s, rules, &mut found.probes, probe, watch) {
             Err(error) => break Err(error),
-            Ok(true) => {
-                found.kept = Some(level);
+            Ok(Judged::Kept { warm_in_s: seen }) => {
+                (found.kept, warm_in_s) = (Some(level), seen);
                 if found.missed.is_none() && level.number() >= up_to {
                     break Ok(());
                 }
             }
-            Ok(false) => found.missed = Some(level),
+            Ok(Judged::Missed) => found.missed = Some(level),
+            Ok(Judged::Undecided(undecided)) => {
+                found.undecided = Some(undecided);
+                break Ok(());
+            }
         }
         level = match (found.kept, found.missed) {
             (Some(kept), None) => kept.doubled(up_to),
-            (Some(kept), Some(missed)) => match kept.between(missed, resolution) {
+            (Some(kept), Some(missed)) => match kept.between(missed, rules.resolution) {
                 Some(level) => level,
                 None => break Ok(()),
             },
@@ -193,28 +225,53 @@ pub fn bisect<E>(
     (found, ended)
 }
 
-/// Probes a level until it is decided; returns whether it was kept.
+/// What a level is in the end.
+enum Judged {
+    Kept { warm_in_s: f64 },
+    Missed,
+    Undecided(Undecided),
+}
+
+/// Probes a level until it is decided, expecting a warm-in as seen at lower levels.
 fn judge<E>(
     level: Level,
-    attainment: f64,
-    requests: u64,
+    warm_in_s: f64,
+    rules: &Rules,
     probes: &mut Vec<Probe>,
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
-) -> Result<bool, E> {
-    let mut pooled = Tried { requests: 0, good: 0 };
-    let mut next = fewest(attainment).max(requests / 4).min(requests);
+) -> Result<Judged, E> {
+    let Rules { attainment, requests, overload, .. } = *rules;
+    // Arrivals a second; none in a closed loop, whose clients wait for the server.
+    let rate = match level {
+        Level::Rate(rate) => rate,
+        Level::Clients(_) => 0.0,
+    };
+    let least = (rate * overload.needed_s).ceil() as u64;
+    let allowed = requests.max(least);
+    let longest = if rate > 0.0 { ((rate * overload.longest_s) as u64).max(1) } else { u64::MAX };
+    // More load makes answers, and so the warm-in, longer: there is room for twice of it.
+    let with_warm_in =
+        |judged: u64, warm_in_s: f64| (judged + (2.0 * rate * warm_in_s).ceil() as u64).min(longest);
+    let mut pooled = Pooled::default();
+    let mut judged = fewest(attainment).max(requests / 4).min(requests).max(least);
+    let mut next = with_warm_in(judged, warm_in_s);
     loop {
         let number = probes.len() + 1;
         let tried = probe(number, level, next)?;
-        pooled = Tried { requests: pooled.requests + tried.requests, good: pooled.good + tried.good };
-        let interval = wilson(pooled.good, pooled.requests);
-        let spent = pooled.requests >= requests || tried.requests == 0;
-        let share = pooled.good as f64 / pooled.requests.max(1) as f64;
-        let (verdict, by_share) = if interval.0 >= attainment {
-            (Verdict::Kept, false)
-        } else if interval.1 < attainment {
+        let arrivals_s = if rate > 0.0 { next as f64 / rate } else { 0.0 };
+        // Rounding to whole arrivals may have taken one.
+        let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
+        let with = Pooled { requests: pooled.requests + tried.requests, good: pooled.good + tried.good };
+        let interval = wilson(with.good, with.requests);
+        let spent = allowed.saturating_sub(with.requests) < least.max(1) || tried.requests == 0;
+        let share = with.good as f64 / with.requests.max(1) as f64;
+        let (verdict, by_share) = if interval.1 < attainment {
             (Verdict::Missed, false)
+        } else if short {
+            (Verdict::Undecided, false)
+        } else if interval.0 >= attainment {
+            (Verdict::Kept, false)
         } else if !spent {
             (Verdict::Undecided, false)
         } else if share >= attainment {
@@ -222,13 +279,23 @@ fn judge<E>(
         } else {
             (Verdict::Missed, true)
         };
-        let judged = Probe { probe: number, level, tried, pooled, interval, verdict, by_share };
-        watch(&judged);
-        probes.push(judged);
+        let seen = Probe { probe: number, level, tried, pooled: with, interval, verdict, by_share };
+        watch(&seen);
+        probes.push(seen);
         match verdict {
-            Verdict::Kept => return Ok(true),
-            Verdict::Missed => return Ok(false),
-            Verdict::Undecided => next = pooled.requests.min(requests - pooled.requests),
+            Verdict::Kept => return Ok(Judged::Kept { warm_in_s: tried.warm_in_s }),
+            Verdict::Missed => return Ok(Judged::Missed),
+            Verdict::Undecided if short && next == longest => {
+                let (warm_in_s, needed_s) = (tried.warm_in_s, overload.needed_s);
+                return Ok(Judged::Undecided(Undecided { level, arrivals_s, warm_in_s, needed_s }));
+            }
+            Verdict::Undecided => {
+                if !short {
+                    pooled = with;
+                    judged = pooled.requests.min(allowed - pooled.requests).max(least);
+                }
+                next = with_warm_in(judged, tried.warm_in_s);
+            }
         }
     }
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use pipeline::stage::{CellStatus, Control, Failure};
 
 use super::bisect::{Found, Level, Probe, Tried, bisect};
+use super::overload::Seen;
 use super::settings::{Search, at_level};
 use super::tables::{below_one_another, probes_table};
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::random::Origin;
-use crate::rows::Phase;
+use crate::rows::{Phase, RequestStatus};
 use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::Settings;
 use crate::sheet::TableFile;
@@ -19,8 +20,6 @@ use crate::sheet::TableFile;
 pub struct SearchFiles {
     /// What was found.
     pub found: Found,
-    /// Why the rate found may be too high, if it may.
-    pub doubt: Option<String>,
     /// Why the search ended early, if it did: what is found then is a bracket as wide as it was.
     pub failure: Option<Failure>,
     /// What stands for the search: the last probe of the highest level kept, or, if none was, the
@@ -52,7 +51,7 @@ pub fn run_search(
     };
     let from = Search::lowest(arrival).map_err(Failure::failed)?;
     let slo = search.bounds.slo();
-    let most = settings.requests.unwrap_or(1).max(1);
+    let rules = search.rules(settings.requests.unwrap_or(1));
     let mut runs: Vec<(usize, Level, LoadFiles)> = Vec::new();
     let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Failure> {
         control.check()?;
@@ -67,11 +66,12 @@ pub fn run_search(
         std::fs::create_dir_all(&at).map_err(|e| Failure::failed(format!("{}: {e}", at.display())))?;
         let spec = LoadSpec::for_target(settings, origin, target, &at)
             .map_err(|e| Failure::failed(e.to_string()))?;
-        let mut tried = Tried { requests: 0, good: 0 };
+        let mut seen: Vec<Seen> = Vec::new();
         let files = run_load_into(&spec, target, beside, &at, control, &mut |row, _| {
             if row.phase == Phase::Measured && !row.superseded {
-                tried.requests += 1;
-                tried.good += u64::from(row.status == crate::rows::RequestStatus::Ok && slo.kept(row));
+                let ok = row.status == RequestStatus::Ok;
+                let took = row.sent_ns.filter(|_| ok).map(|sent| row.done_ns - sent);
+                seen.push((row.scheduled_ns, took, ok && slo.kept(row)));
             }
             Ok(())
         })
@@ -88,10 +88,9 @@ pub fn run_search(
             }
         };
         runs.push((number, level, files));
-        failure.map_or(Ok(tried), Err)
+        failure.map_or(Ok(Tried::at(level, &seen)), Err)
     };
-    let range = (from, search.up_to);
-    let (found, ended) = bisect(range, search.attainment, search.resolution, most, &mut probe, watch);
+    let (found, ended) = bisect((from, search.up_to), &rules, &mut probe, watch);
     let tables = write_tables(&found, &runs, folder).map_err(Failure::failed)?;
     let standing = found
         .kept
@@ -102,7 +101,7 @@ pub fn run_search(
         })
         .or(runs.len().checked_sub(1));
     let best = standing.map(|at| runs.swap_remove(at).2);
-    Ok(SearchFiles { doubt: search.doubt(&found), found, failure: ended.err(), best, tables })
+    Ok(SearchFiles { found, failure: ended.err(), best, tables })
 }
 
 fn write_tables(

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::bisect::{Found, Level};
+use super::bisect::{Level, Rules};
+use super::overload::Overload;
 use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
+use crate::span::Span;
 use crate::summary::Slo;
 
 /// Search for the highest level of the arrivals (clients of a closed loop, or requests a second)
@@ -26,6 +28,14 @@ pub struct Search {
     #[serde(default = "resolution")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub resolution: f64,
+    /// The longest that requests may arrive in one probe of a rate. A rate that would need more to
+    /// be decided ends the search.
+    #[serde(default = "longest")]
+    pub longest: Span,
+}
+
+fn longest() -> Span {
+    Span::seconds(300)
 }
 
 fn attainment() -> f64 {
@@ -76,22 +86,13 @@ impl Search {
         }
     }
 
-    /// Returns why a rate found may be too high: its probes ended before the queue of a rate that
-    /// much above the capacity as `resolution` allows had grown past the bound.
-    pub fn doubt(&self, found: &Found) -> Option<String> {
-        let kept = found.kept.filter(|kept| matches!(kept, Level::Rate(_)))?;
-        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms].into_iter().flatten().reduce(f64::min)?;
-        let needed = (kept.number() * bound_ms / 1000.0 / self.resolution).ceil();
-        let probes = found.probes.iter().filter(|probe| probe.level == kept);
-        let most = probes.map(|probe| probe.tried.requests).max()?;
-        ((most as f64) < needed).then(|| {
-            format!(
-                "{kept} may be too high: {most} requests were sent at it, and a rate {} % above the capacity \
-                 passes the bound only after {needed}; allow {} requests a level",
-                self.resolution * 100.0,
-                4.0 * needed
-            )
-        })
+    /// Returns how levels are judged, each with `requests` at most where a rate needs no more.
+    pub fn rules(&self, requests: u64) -> Rules {
+        let Self { attainment, resolution, .. } = *self;
+        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms].into_iter().flatten().reduce(f64::min);
+        let longest_s = self.longest.duration().as_secs_f64();
+        let overload = Overload::of(bound_ms.map(|ms| ms / 1000.0), attainment, resolution, longest_s);
+        Rules { attainment, resolution, requests: requests.max(1), overload }
     }
 
     /// Returns what is wrong with the settings: the key, and why.
@@ -117,6 +118,19 @@ impl Search {
         }
         if !(self.resolution > 0.0 && self.resolution.is_finite()) {
             return Some(("resolution", format!("{} is not above 0", self.resolution)));
+        }
+        let overload = self.rules(1).overload;
+        if !whole && overload.longest_s < overload.needed_s {
+            return Some((
+                "longest",
+                format!(
+                    "a rate {} % too high shows only after {:.1} s of arrivals (bound ÷ resolution ÷ \
+                     attainment), and a probe may last {}: allow more, or take a coarser resolution",
+                    self.resolution * 100.0,
+                    overload.needed_s,
+                    self.longest
+                ),
+            ));
         }
         None
     }

@@ -36,11 +36,11 @@ pub(crate) fn run(
     if let Some(failure) = files.failure {
         return Err(Failure { evidence: outputs, ..failure.observed(observations, warnings) });
     }
-    warnings.extend(files.doubt);
     let found = &files.found;
+    warnings.extend(found.undecided.map(|undecided| undecided.to_string()));
     match (found.kept, found.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
-        (Some(kept), None) => {
+        (Some(kept), None) if found.undecided.is_none() => {
             warnings.push(format!("the bounds are kept at {kept}, the highest level tried: `up-to` limits"));
         }
         _ => {}
@@ -48,7 +48,8 @@ pub(crate) fn run(
     let summary = json!({
         "kept": found.kept.map(super::Level::number),
         "missed": found.missed.map(super::Level::number),
-        "unit": found.kept.or(found.missed).map(super::Level::unit),
+        "undecided": found.undecided.map(|undecided| undecided.level.number()),
+        "unit": found.probes.first().map(|probe| probe.level.unit()),
         "probes": found.probes.len(),
         "requests": found.requests(),
     });

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use artifacts::{Column, ColumnData, Table, TableError};
 
-use super::bisect::{Found, Probe};
+use super::bisect::{Found, Level, Probe};
 
 /// Makes the table `probes`: a row a probe, in order.
 pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
@@ -15,6 +15,7 @@ pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
     let float = |name: &str, meaning: &str, of: fn(&Probe) -> f64| {
         Column::float(name, probes.iter().map(|p| Some(of(p)))).unit("1").describe(meaning)
     };
+    let warm_in = |p: &Probe| matches!(p.level, Level::Rate(_)).then_some(p.tried.warm_in_s);
     // A search is over one kind of level.
     let unit = probes.first().map_or("1", |p| p.level.unit());
     Table::new(vec![
@@ -22,16 +23,26 @@ pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
         Column::float("level", probes.iter().map(|p| Some(p.level.number())))
             .unit(unit)
             .describe("clients of a closed loop, or requests a second"),
-        int("requests", "requests sent, the warm-up left out", |p| p.tried.requests).unit("requests"),
+        int("sent", "requests sent, the warm-up left out", |p| p.tried.sent).unit("requests"),
+        Column::float("warm_in", probes.iter().map(warm_in))
+            .unit("s")
+            .describe("time in which nine of ten answers of an open loop were complete; null for clients"),
+        int("requests", "of those sent, due after the warm-in; of clients all", |p| p.tried.requests)
+            .unit("requests"),
         int("good", "of these, answered within every bound", |p| p.tried.good).unit("requests"),
         float("pass_rate", "good ÷ requests", |p| p.tried.good as f64 / p.tried.requests.max(1) as f64),
-        int("level_requests", "requests of this and earlier probes of the level", |p| p.pooled.requests)
-            .unit("requests"),
+        int(
+            "level_requests",
+            "`requests` of this and earlier probes of the level that were long enough",
+            |p| p.pooled.requests,
+        )
+        .unit("requests"),
         int("level_good", "of these, answered within every bound", |p| p.pooled.good).unit("requests"),
         float("lower", "95 % Wilson interval of level_good ÷ level_requests", |p| p.interval.0),
         float("upper", "95 % Wilson interval of level_good ÷ level_requests", |p| p.interval.1),
-        Column::text("verdict", probes.iter().map(|p| Some(p.verdict.word())))
-            .describe("`kept`, `missed`, or `undecided`: more requests followed at the level"),
+        Column::text("verdict", probes.iter().map(|p| Some(p.verdict.word()))).describe(
+            "`kept`, `missed`, or `undecided`: more requests followed at the level, or the search ended",
+        ),
         Column::boolean("by_share", probes.iter().map(|p| Some(p.by_share)))
             .describe("whether the share itself decided, the requests of the level being spent"),
     ])

@@ -18,8 +18,18 @@ type Never = std::convert::Infallible;
 fn knee(at: f64, above: f64) -> impl FnMut(usize, Level, u64) -> Result<Tried, Never> {
     move |_, level, requests| {
         let share = if level.number() <= at { 1.0 } else { above };
-        Ok(Tried { requests, good: (share * requests as f64).round() as u64 })
+        Ok(tried(requests, (share * requests as f64).round() as u64))
     }
+}
+
+fn tried(requests: u64, good: u64) -> Tried {
+    Tried { sent: requests, requests, good, warm_in_s: 0.0 }
+}
+
+/// Rules under which a rate needs no time.
+fn timeless(attainment: f64, requests: u64) -> Rules {
+    let overload = Overload { warm_in_s: 0.0, needed_s: 0.0, longest_s: 1e9 };
+    Rules { attainment, resolution: 0.05, requests, overload }
 }
 
 fn search(
@@ -27,7 +37,7 @@ fn search(
     up_to: f64,
     mut server: impl FnMut(usize, Level, u64) -> Result<Tried, Never>,
 ) -> Found {
-    let (found, Ok(())) = bisect((from, up_to), 0.9, 0.05, 200, &mut server, &mut |_| {});
+    let (found, Ok(())) = bisect((from, up_to), &timeless(0.9, 200), &mut server, &mut |_| {});
     found
 }
 
@@ -72,28 +82,99 @@ fn a_share_at_the_very_bound_is_decided_when_the_requests_are_spent() {
 #[test]
 fn a_probe_that_fails_leaves_those_before_it() {
     let mut server = |number: usize, _: Level, requests: u64| {
-        if number < 3 { Ok(Tried { requests, good: requests }) } else { Err("stopped") }
+        if number < 3 { Ok(tried(requests, requests)) } else { Err("stopped") }
     };
-    let (found, ended) = bisect((Level::Rate(1.0), 64.0), 0.9, 0.05, 40, &mut server, &mut |_| {});
+    let (found, ended) = bisect((Level::Rate(1.0), 64.0), &timeless(0.9, 40), &mut server, &mut |_| {});
     assert_eq!((ended, found.probes.len(), found.kept), (Err("stopped"), 2, Some(Level::Rate(2.0))));
 }
 
+/// A server at which the wait grows by the share of the rate above its capacity: a request keeps
+/// the bound if it is due before the wait has passed it. Its answers take `answer_s`.
+fn fluid(
+    capacity: f64,
+    bound_s: f64,
+    answer_s: f64,
+) -> impl FnMut(usize, Level, u64) -> Result<Tried, Never> {
+    move |_, level, requests| {
+        let grows = (level.number() / capacity - 1.0).max(0.0);
+        let seen: Vec<_> = (0..requests)
+            .map(|i| {
+                let due_s = i as f64 / level.number();
+                let wait_s = grows * (due_s - answer_s).max(0.0);
+                ((due_s * 1e9) as i64, Some(((wait_s + answer_s) * 1e9) as i64), wait_s <= bound_s)
+            })
+            .collect();
+        Ok(Tried::at(level, &seen))
+    }
+}
+
+fn rules(bounds: &serde_json::Value, longest: &str) -> Rules {
+    let search: Search =
+        serde_json::from_value(json!({"up-to": 1e6, "bounds": bounds, "longest": longest})).unwrap();
+    search.rules(400)
+}
+
 #[test]
-fn a_rate_decided_before_its_queue_could_grow_is_doubted() {
-    let bounded = |bounds: serde_json::Value| -> Search {
-        serde_json::from_value(json!({"up-to": 256, "bounds": bounds})).unwrap()
-    };
-    let found = search(Level::Rate(1.0), 256.0, knee(100.0, 0.0));
-    let told = bounded(json!({"ttft-ms": 200})).doubt(&found).unwrap();
-    assert!(told.contains("may be too high") && told.contains("allow"), "{told}");
-    // A queue passes a bound of 1 ms at once; one on TPOT knows no queue.
-    assert_eq!(bounded(json!({"ttft-ms": 1})).doubt(&found), None);
-    assert_eq!(bounded(json!({"tpot-ms": 200})).doubt(&found), None);
-    let clients = search(Level::Clients(1), 64.0, knee(19.0, 0.2));
-    assert_eq!(bounded(json!({"ttft-ms": 200})).doubt(&clients), None);
+fn an_overload_shows_after_the_bound_by_resolution_and_attainment() {
+    let needed = |bounds| rules(&bounds, "5 min").overload.needed_s;
+    assert!((needed(json!({"ttft-ms": 190})) - 4.0).abs() < 1e-9);
+    assert!((needed(json!({"ttft-ms": 190, "e2e-ms": 95})) - 2.0).abs() < 1e-9);
+    // A server gives those that wait no tokens more slowly.
+    assert!(needed(json!({"tpot-ms": 190})).abs() < 1e-9);
+}
+
+#[test]
+fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
+    // 42.1 s after answers of 15 s: not within 50 s.
+    let rules = rules(&json!({"ttft-ms": 2000}), "50 s");
+    let (found, Ok(())) = bisect((Level::Rate(2.0), 64.0), &rules, &mut fluid(10.0, 2.0, 15.0), &mut |_| {});
+    let undecided = found.undecided.unwrap();
+    assert_eq!((found.kept, found.missed, undecided.level), (None, None, Level::Rate(2.0)));
+    assert!(found.probes.iter().all(|p| p.verdict == Verdict::Undecided));
+    let told = undecided.to_string();
+    assert!(
+        told.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
+        "{told}"
+    );
+    assert!(told.contains("warm-in took 15.0 s") && told.ends_with("`longest: 73 s` or more"), "{told}");
+}
+
+#[test]
+fn a_probe_that_the_warm_in_took_up_is_sent_again_and_does_not_count() {
+    let (found, Ok(())) = bisect(
+        (Level::Rate(2.0), 64.0),
+        &rules(&json!({"ttft-ms": 2000}), "5 min"),
+        &mut fluid(10.0, 2.0, 15.0),
+        &mut |_| {},
+    );
+    // The first has room for a warm-in of 4 s, and it takes 15; the second for one of 30.
+    let first = &found.probes[..2];
+    assert_eq!(first[0].verdict, Verdict::Undecided);
+    assert_eq!((first[1].verdict, first[1].pooled.requests), (Verdict::Kept, first[1].tried.requests));
+    assert!(first[1].tried.sent > first[0].tried.sent);
+    let kept = found.kept.unwrap().number();
+    assert!((kept - 10.0).abs() <= 0.5, "{kept} requests a second");
 }
 
 proptest! {
+    #[test]
+    fn no_rate_above_the_capacity_by_more_than_the_resolution_is_kept(
+        capacity in 2.0_f64..1000.0, bound_ms in 20.0_f64..10_000.0, answer_s in 0.01_f64..20.0,
+        from in 0.05_f64..3.0,
+    ) {
+        let mut server = fluid(capacity, bound_ms / 1000.0, answer_s);
+        let range = (Level::Rate(capacity * from), capacity * 4.0);
+        let (found, Ok(())) = bisect(range, &rules(&json!({"ttft-ms": bound_ms}), "1 h"), &mut server, &mut |_| {});
+        prop_assert!(found.undecided.is_none());
+        match found.kept {
+            Some(kept) => {
+                let off = kept.number() / capacity;
+                prop_assert!((0.95..=1.05).contains(&off), "{off} times the capacity");
+            }
+            None => prop_assert!(from > 1.0, "missed at {from} times the capacity"),
+        }
+    }
+
     #[test]
     fn the_rate_found_is_within_the_resolution_and_costs_less_than_half_a_grid(
         at in 2.0_f64..200.0, above in 0.0_f64..0.7,
@@ -111,7 +192,7 @@ proptest! {
     ) {
         let mut server = knee(f64::from(at), above);
         let range = (Level::Clients(1), 65_536.0);
-        let (found, Ok(())) = bisect(range, 0.95, 0.05, requests, &mut server, &mut |_| {});
+        let (found, Ok(())) = bisect(range, &timeless(0.95, requests), &mut server, &mut |_| {});
         prop_assert!(found.probes.iter().all(|p| p.pooled.requests <= requests && p.tried.requests > 0));
         let decided: Vec<f64> = found.probes.iter().filter(|p| p.verdict != Verdict::Undecided)
             .map(|p| p.level.number()).collect();
@@ -122,43 +203,73 @@ proptest! {
     }
 }
 
+/// A search for a TTFT bound over the rate or clients of `arrival`.
+struct Searched {
+    arrival: serde_json::Value,
+    up_to: f64,
+    slots: u32,
+    ttft_ms: f64,
+    attainment: f64,
+    requests: u64,
+    seed: u64,
+}
+
 /// Sends the probes of a search to a simulated server: `slots` slots, each answer ten steps of
 /// 10 ms long, without noise. Its knee is `slots` clients, and `slots` · 10 requests a second.
-fn simulated(arrival: &serde_json::Value, up_to: f64, slots: u32) -> Found {
+fn simulated(searched: &Searched) -> Found {
     let settings: Settings = serde_json::from_value(json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 11}},
-        "arrival": arrival,
-        "requests": 200,
+        "arrival": searched.arrival,
+        "requests": searched.requests,
+        "search": {
+            "up-to": searched.up_to, "bounds": {"ttft-ms": searched.ttft_ms}, "attainment": searched.attainment,
+        },
         "simulate": {"server": {
-            "slots": slots, "tokens-per-word": 1.0,
+            "slots": searched.slots, "tokens-per-word": 1.0,
             "prefill": {}, "decode": {"fixed": "10 ms"},
         }},
     }))
     .unwrap();
     let arrival = settings.arrival.clone().unwrap();
     let simulation = settings.simulate.clone().unwrap();
+    let search = settings.search.clone().unwrap();
     let SimulationChoice::Inline(server) = &simulation.server else { panic!("a name") };
-    let slo = Bounds { ttft_ms: Some(25.0), ..Bounds::default() }.slo();
-    let mut probe = |_: usize, level: Level, requests: u64| -> Result<Tried, Never> {
+    let slo = search.bounds.slo();
+    let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Never> {
         let settings = Settings {
             arrival: Some(at_level(&arrival, level)),
             requests: Some(requests),
             ..settings.clone()
         };
-        let spec = LoadSpec::new(settings, Origin { seed: 164, replicate: Coordinates::default() }).unwrap();
+        let origin = Origin { seed: searched.seed + number as u64, replicate: Coordinates::default() };
+        let spec = LoadSpec::new(settings, origin).unwrap();
         let result = simulate(&spec, &simulation, server, &Control::quiet()).unwrap();
         let rows = result.requests.iter().filter(|r| r.phase == Phase::Measured);
-        let good = rows.clone().filter(|r| r.status == RequestStatus::Ok && slo.kept(r)).count();
-        Ok(Tried { requests: rows.count() as u64, good: good as u64 })
+        let seen: Vec<_> = rows
+            .map(|r| {
+                let ok = r.status == RequestStatus::Ok;
+                (r.scheduled_ns, r.sent_ns.filter(|_| ok).map(|sent| r.done_ns - sent), ok && slo.kept(r))
+            })
+            .collect();
+        Ok(Tried::at(level, &seen))
     };
-    let range = (Search::lowest(&arrival).unwrap(), up_to);
-    let (found, Ok(())) = bisect(range, 0.9, 0.05, 200, &mut probe, &mut |_| {});
+    let range = (Search::lowest(&arrival).unwrap(), search.up_to);
+    let (found, Ok(())) = bisect(range, &search.rules(searched.requests), &mut probe, &mut |_| {});
     found
 }
 
 #[test]
 fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
-    let found = simulated(&json!({"closed-loop": {"clients": 1}}), 64.0, 6);
+    let arrival = json!({"closed-loop": {"clients": 1}});
+    let found = simulated(&Searched {
+        arrival,
+        up_to: 64.0,
+        slots: 6,
+        ttft_ms: 25.0,
+        attainment: 0.9,
+        requests: 200,
+        seed: 164,
+    });
     // With seven clients one in six requests waits for a whole answer.
     assert_eq!((found.kept, found.missed), (Some(Level::Clients(6)), Some(Level::Clients(7))));
     assert!(found.requests() <= 1000, "{} requests", found.requests());
@@ -167,8 +278,59 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
 #[test]
 fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
     // Eight slots of 100 ms: 80 requests a second; evenly spaced ones wait for the next step alone.
-    let found = simulated(&json!({"constant": {"rate": 9}}), 320.0, 8);
+    let arrival = json!({"constant": {"rate": 9}});
+    let found = simulated(&Searched {
+        arrival,
+        up_to: 320.0,
+        slots: 8,
+        ttft_ms: 25.0,
+        attainment: 0.9,
+        requests: 200,
+        seed: 164,
+    });
     let kept = found.kept.unwrap().number();
     assert!((kept - 80.0).abs() <= 4.0, "{kept} requests a second");
     assert!(found.requests() <= 1000, "{} requests", found.requests());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn the_capacity_is_found_within_a_twentieth_with_default_settings(
+        slots in 2_u32..=50, ttft_ms in 100.0_f64..2000.0, from in 0.2_f64..0.4, seed in 0_u64..1000,
+    ) {
+        let capacity = f64::from(slots) * 10.0;
+        let arrival = json!({"constant": {"rate": capacity * from}});
+        let up_to = capacity * 4.0;
+        let searched = Searched { arrival, up_to, slots, ttft_ms, attainment: 0.95, requests: 400, seed };
+        let kept = simulated(&searched).kept.unwrap().number();
+        prop_assert!((kept / capacity - 1.0).abs() <= 0.05, "{} of {} requests a second", kept, capacity);
+    }
+}
+
+/// Returns the rates that twenty searches with other Poisson arrivals find for a TTFT of 200 ms, over
+/// the capacity, in ascending order.
+fn poisson(slots: u32) -> Vec<f64> {
+    let capacity = f64::from(slots) * 10.0;
+    let mut found: Vec<f64> = (0..20)
+        .map(|seed| {
+            let arrival = json!({"poisson": {"rate": capacity * 0.28}});
+            let (up_to, ttft_ms, seed) = (capacity * 4.0, 200.0, seed * 1000);
+            let searched = Searched { arrival, up_to, slots, ttft_ms, attainment: 0.95, requests: 400, seed };
+            simulated(&searched).kept.unwrap().number() / capacity
+        })
+        .collect();
+    found.sort_by(f64::total_cmp);
+    found
+}
+
+#[test]
+fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
+    // Near the capacity the queue fluctuates. 20 requests a second are 84 in a probe.
+    let (few, more) = (poisson(2), poisson(8));
+    assert!((0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]), "{more:?}");
+    assert!((0.9..=1.0).contains(&more[5]) && (0.9..=1.0).contains(&more[14]), "{more:?}");
+    assert!((0.4..=0.7).contains(&few[0]) && (0.7..=0.95).contains(&few[19]), "{few:?}");
+    assert!(few[19] - few[0] > more[19] - more[0], "{few:?} {more:?}");
 }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use load::calibrate::{Bound, Calibration, Grid, Launcher, calibrate};
+use load::reference::{Behaviour, ReferenceServer};
 use load::{Arrival, Calibrate, Origin, Rate, Span, tables};
-use pipeline::stage::{Control, Coordinates, StageKind};
+use pipeline::stage::{Control, Coordinates, Done, Json, StageKind};
 use serde_json::json;
 
 use crate::common::Run;
+use crate::stage::{NoShelf, run_as, table};
 
 fn launcher() -> Launcher {
     Launcher {
@@ -26,6 +28,7 @@ fn small(bound: Bound) -> Calibration {
         tokens: 8,
         duration: Span::milliseconds(300),
         bound,
+        ..Grid::default()
     };
     let origin = Origin { seed: 3, replicate: Coordinates::default() };
     calibrate(&grid, &launcher(), &origin, &Control::quiet()).unwrap()
@@ -78,21 +81,96 @@ fn the_table_has_a_row_for_each_point_and_metric_with_the_machine() {
 
 #[test]
 fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
-    struct NoShelf;
-    impl pipeline::stage::Library for NoShelf {
-        fn find(&self, _: &str, _: &str) -> Option<serde_json::Value> {
-            None
-        }
-        fn names(&self, _: &str) -> Vec<String> {
-            Vec::new()
-        }
-    }
     let kind = Calibrate::default();
     let full = kind.canonical(&json!({"concurrency": [2], "gap": ["1000 us"]}), &NoShelf).unwrap();
     assert_eq!((&full["gap"], &full["bound"]["p99"]), (&json!(["1 ms"]), &json!("20 ms")));
     assert_eq!(kind.canonical(&full, &NoShelf).unwrap(), full);
     let wrong = kind.canonical(&json!({"rate": [0.0], "tokens": 1}), &NoShelf).unwrap_err();
     assert_eq!(wrong.len(), 2);
+    let wrong = kind.canonical(&json!({"account": {"requests": 0, "tokens": 1}}), &NoShelf).unwrap_err();
+    let told: Vec<&str> = wrong.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(told, ["requests must be at least 1, got 0", "tokens must be at least 2, got 1"]);
+}
+
+/// A calibration of a moment, with the account of a server over an API.
+fn parameters(api: &str) -> Json {
+    let settings = json!({
+        "concurrency": [1], "gap": ["1 ms"], "ttft": "1 ms", "tokens": 2, "duration": "20 ms",
+        "account": {"concurrency": [1, 3], "requests": 6, "words": 5, "tokens": 4, "api": api},
+    });
+    Calibrate::default().canonical(&settings, &NoShelf).unwrap()
+}
+
+/// Runs the stage, or its rehearsal, with a server that takes 20 ms to its first token among the needs.
+fn with_a_server(api: &str, rehearsed: bool) -> Done {
+    let ttft = std::time::Duration::from_millis(20);
+    let server = ReferenceServer::start(Behaviour { ttft, ..Behaviour::default() }).unwrap();
+    let kind = Calibrate { launcher: Some(launcher()) };
+    run_as(&json!({"base_url": server.url()}), &parameters(api), 1, &|job| {
+        if rehearsed { kind.rehearse(job, 1.0) } else { kind.run(job) }
+    })
+    .unwrap()
+}
+
+#[test]
+fn what_a_server_does_not_account_for_is_told_by_clients_and_metric() {
+    let done = with_a_server("llama-cpp-completion", false);
+    let account = table(&done.outputs, "server_account");
+    assert_eq!(account.int("concurrency").unwrap(), [1, 1, 3, 3].map(Some));
+    let metrics = ["ttft_beyond_server", "e2e_beyond_server"].map(Some);
+    assert_eq!(account.text("metric").unwrap(), [metrics, metrics].concat());
+    for column in ["n", "requests", "answered"] {
+        assert_eq!(account.int(column).unwrap(), [Some(6); 4], "{column}");
+    }
+    // The server says that the prompt took it 1.5 ms and the rest 2.5, and takes 20 ms.
+    let least = account.float("min").unwrap();
+    assert!(least[0].unwrap() >= 18.5 && least[1].unwrap() >= 16.0, "{least:?}");
+    assert_eq!(account.unit("p99").as_deref(), Some("ms"));
+    assert!(account.names().iter().all(|name| account.description(name).is_some()));
+    assert!(!done.observations.contains_key("server_account"));
+}
+
+#[test]
+fn a_server_that_tells_no_timings_leaves_no_account_and_the_reason() {
+    let done = with_a_server("openai-completions", false);
+    assert!(done.outputs.iter().all(|output| output.name != "server_account"));
+    assert_eq!(done.observations["server_account"], "absent: the server's answers tell no timings");
+    assert!(table(&done.outputs, "calibration").rows() > 0);
+}
+
+#[test]
+fn a_dry_run_makes_up_the_tables_that_a_run_leaves() {
+    let (measured, made_up) =
+        (with_a_server("llama-cpp-completion", false), with_a_server("llama-cpp-completion", true));
+    let shape = |done: &Done, name: &str| {
+        let table = table(&done.outputs, name);
+        (table.names().iter().map(ToString::to_string).collect::<Vec<_>>(), table.rows())
+    };
+    for name in ["calibration", "server_account"] {
+        assert_eq!(shape(&made_up, name), shape(&measured, name), "{name}");
+    }
+    assert!(made_up.outputs.iter().any(|output| output.name == "instrument"));
+}
+
+#[test]
+fn a_calibration_over_tls_trusts_a_certificate_of_its_own_and_says_so() {
+    let grid = Grid {
+        concurrency: vec![2],
+        rate: vec![],
+        gap: vec![Span::milliseconds(1)],
+        ttft: Span::milliseconds(2),
+        tokens: 4,
+        duration: Span::milliseconds(50),
+        bound: wide(),
+        tls: true,
+        ..Grid::default()
+    };
+    let origin = Origin { seed: 3, replicate: Coordinates::default() };
+    let calibration = calibrate(&grid, &launcher(), &origin, &Control::quiet()).unwrap();
+    assert_eq!(calibration.points[0].lost, 0);
+    assert_eq!(calibration.instrument()["tls"], json!(true));
+    assert!(calibration.table().unwrap().boolean("tls").unwrap().iter().all(|tls| *tls == Some(true)));
+    assert!(small(wide()).table().unwrap().boolean("tls").unwrap().iter().all(|tls| *tls == Some(false)));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
-struct NoShelf;
+pub(crate) struct NoShelf;
 
 impl Library for NoShelf {
     fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -38,15 +38,29 @@ fn short() -> Json {
     json!({"prompts": {"words": {"length": 9}}, "output": {"tokens": 4, "mode": "exact"}})
 }
 
-/// Runs a cell against a server that logs to `log`.
+/// Runs a load cell against a server that logs to `log`.
 fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
+    run_as(&url_and_log(url, log), parameters, rep, &|job| Load.run(job))
+}
+
+fn url_and_log(url: &str, log: &std::path::Path) -> Json {
+    json!({"base_url": url, "log_path": log})
+}
+
+/// Runs what `kind` says with a job that needs the server of `live`.
+pub(crate) fn run_as(
+    live: &Json,
+    parameters: &Json,
+    rep: i64,
+    kind: &dyn Fn(&Job<'_>) -> Result<Done, Failure>,
+) -> Result<Done, Failure> {
     let scratch = tempfile::tempdir().unwrap();
     let store = Store::open(scratch.path()).unwrap();
     let live = json!({
-        "base_url": url,
+        "base_url": live["base_url"],
         "model": "reference",
         "api": "openai-completions",
-        "log_path": log,
+        "log_path": live["log_path"],
         "endpoints": {"metrics": "/metrics", "completions": "/v1/completions"},
         "pid": std::process::id(),
     });
@@ -83,7 +97,7 @@ fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<
             }
         }
     };
-    match Load.run(&job) {
+    match kind(&job) {
         Ok(mut done) => {
             read(&mut done.outputs);
             Ok(done)
@@ -103,7 +117,7 @@ fn bytes<'a>(outputs: &'a [Output], name: &str) -> &'a [u8] {
     }
 }
 
-fn table(outputs: &[Output], name: &str) -> Table {
+pub(crate) fn table(outputs: &[Output], name: &str) -> Table {
     Table::from_parquet(bytes(outputs, name).to_vec()).unwrap()
 }
 
@@ -278,6 +292,7 @@ fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
     let probes = table(&done.outputs, "probes");
     assert_eq!(probes.unit("level").as_deref(), Some("clients"));
     assert_eq!(probes.float("level").unwrap(), [1.0, 2.0, 4.0, 3.0].map(Some));
+    assert_eq!(probes.float("warm_in").unwrap(), [None; 4]);
     assert_eq!(probes.text("verdict").unwrap(), ["kept", "kept", "missed", "kept"].map(Some));
     // Every row of every probe, and as the cell's own rows those at the level found.
     let sent: i64 = probes.int("requests").unwrap().into_iter().flatten().sum();
@@ -288,6 +303,35 @@ fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
     assert_eq!(rows.rows() as i64, probes.int("requests").unwrap()[3].unwrap());
     assert!(rows.text("status").unwrap().iter().all(|s| *s == Some("ok")));
     assert_eq!(table(&done.outputs, "cell").value("clients", 0).unwrap(), Scalar::Int(3));
+}
+
+#[test]
+fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
+    // Answers take 0.4 s, an overload shows after 2 s, and a probe may last 2.1.
+    let gap = std::time::Duration::from_millis(100);
+    let server = ReferenceServer::start(Behaviour { gap, ..Behaviour::default() }).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let settings = json!({
+        "workload": {"prompts": {"words": {"length": 9}}, "output": {"tokens": 5, "mode": "exact"}},
+        "arrival": {"constant": {"rate": 10}},
+        "requests": 4,
+        "search": {
+            "up-to": 20, "bounds": {"ttft-ms": 1000}, "attainment": 0.5, "resolution": 1, "longest": "2100 ms",
+        },
+    });
+    let done = run(&server.url(), log.path(), &Load.canonical(&settings, &NoShelf).unwrap(), 1).unwrap();
+    let found = &done.observations["search"];
+    assert_eq!((&found["kept"], &found["undecided"]), (&json!(null), &json!(10.0)));
+    assert!(
+        done.warnings.iter().any(|told| told.contains("is neither kept nor missed")),
+        "{:?}",
+        done.warnings
+    );
+    let probes = table(&done.outputs, "probes");
+    assert_eq!(probes.text("verdict").unwrap(), [Some("undecided")]);
+    assert_eq!(probes.int("sent").unwrap(), [Some(21)]);
+    assert!(probes.float("warm_in").unwrap()[0].unwrap() >= 0.4);
+    assert!(probes.int("requests").unwrap() < probes.int("sent").unwrap());
 }
 
 #[test]
@@ -321,5 +365,13 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     assert_eq!(
         problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
         ["the search begins at 4 clients, above 2"]
+    );
+    let constant = || json!({"constant": {"rate": 4}});
+    assert_eq!(
+        problems(constant(), json!({"up-to": 8, "bounds": {"e2e-ms": 9500}, "longest": "3 min"})),
+        [
+            "a rate 5 % too high shows only after 200.0 s of arrivals (bound ÷ resolution ÷ attainment), and a \
+          probe may last 3 min: allow more, or take a coarser resolution"
+        ]
     );
 }

@@ -1,0 +1,216 @@
+//! A real server's own account of its work beside what this client measured: the table
+//! `server_account`.
+//!
+//! Some servers tell with each answer how long they worked on it (llama.cpp's `timings`). What the
+//! client measured and the server does not account for is the server's queue, its HTTP layer, the
+//! connection and this client; alone on a server that does not queue, a check of the client.
+
+use artifacts::{Column, Table, TableError};
+use pipeline::stage::Control;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::point::ended_well;
+use crate::api::Api;
+use crate::random::Origin;
+use crate::rows::{Phase, RequestRow, RequestStatus};
+use crate::run::{LoadError, LoadSpec, Target, run_load};
+use crate::settings::Settings;
+use crate::summary::{Distribution, e2e_beyond_server, ttft_beyond_server};
+
+/// What is sent to a real server to compare times with its own account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Account {
+    /// How many clients, one closed loop after the other; by default one, and as many as the
+    /// server has slots.
+    pub concurrency: Vec<u32>,
+    /// Requests of each closed loop, the warm-up left out.
+    #[schemars(range(min = 1))]
+    pub requests: u64,
+    /// Words of a prompt.
+    #[schemars(range(min = 1))]
+    pub words: u32,
+    /// Tokens of an answer.
+    #[schemars(range(min = 2))]
+    pub tokens: u32,
+    /// The API to speak; by default the one the server's definition names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { concurrency: Vec::new(), requests: 64, words: 64, tokens: 32, api: None }
+    }
+}
+
+impl Account {
+    /// Returns the numbers of clients at a server with so many slots.
+    pub fn levels(&self, slots: Option<u32>) -> Vec<u32> {
+        if !self.concurrency.is_empty() {
+            return self.concurrency.clone();
+        }
+        std::iter::once(1).chain(slots.filter(|slots| *slots > 1)).collect()
+    }
+
+    /// Says what is wrong: the setting and why.
+    pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut problems = Vec::new();
+        let mut at_least = |setting, value: u64, least: u64| {
+            if value < least {
+                problems.push((setting, format!("{setting} must be at least {least}, got {value}")));
+            }
+        };
+        for clients in &self.concurrency {
+            at_least("concurrency", u64::from(*clients), 1);
+        }
+        at_least("requests", self.requests, 1);
+        at_least("words", u64::from(self.words), 1);
+        at_least("tokens", u64::from(self.tokens), 2);
+        problems
+    }
+
+    /// Returns the settings of a load by so many clients. Where the API can, answers go on to their
+    /// last token: the step in which one ends by itself is in the server's account and gives no token.
+    pub(super) fn load(&self, clients: u32, api: Api) -> Result<Settings, LoadError> {
+        serde_json::from_value(json!({
+            "workload": {
+                "prompts": {"words": {"length": self.words}},
+                "output": {"tokens": self.tokens, "mode": if api.can_be_exact() { "exact" } else { "cap" }},
+            },
+            "arrival": {"closed-loop": {"clients": clients}},
+            "requests": self.requests,
+            "warmup": u64::from(clients).min(self.requests),
+        }))
+        .map_err(|e| LoadError(format!("the settings of a closed loop: {e}")))
+    }
+}
+
+/// What came of one closed loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accounted {
+    /// Its clients.
+    pub concurrency: u32,
+    /// Measured requests.
+    pub requests: u64,
+    /// Those answered.
+    pub answered: u64,
+    /// Answers whose output tokens are as many by usage as by the server's timings.
+    pub tokens_agree: u64,
+    /// Answers whose are not; of the rest not both are told.
+    pub tokens_disagree: u64,
+    /// TTFT − the server's time for the prompt, ms; `None` if it tells none.
+    pub ttft: Option<Distribution>,
+    /// E2E latency − the server's time for prompt and generation, ms; likewise.
+    pub e2e: Option<Distribution>,
+}
+
+impl Accounted {
+    /// Counts the rows of a closed loop.
+    pub(super) fn of(concurrency: u32, rows: &[RequestRow]) -> Self {
+        let measured = || rows.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
+        let answered = || measured().filter(|r| r.status == RequestStatus::Ok);
+        let beyond =
+            |of: fn(&RequestRow) -> Option<f64>| Distribution::of(answered().filter_map(of).collect());
+        let agree = |told: bool| answered().filter(|r| r.tokens_agree == Some(told)).count() as u64;
+        Self {
+            concurrency,
+            requests: measured().count() as u64,
+            answered: answered().count() as u64,
+            tokens_agree: agree(true),
+            tokens_disagree: agree(false),
+            ttft: beyond(ttft_beyond_server),
+            e2e: beyond(e2e_beyond_server),
+        }
+    }
+
+    /// Returns metric and distribution, those there are.
+    pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+        let both = [("ttft_beyond_server", &self.ttft), ("e2e_beyond_server", &self.e2e)];
+        both.into_iter().filter_map(|(name, distribution)| Some((name, distribution.as_ref()?)))
+    }
+}
+
+/// Loads a server with one closed loop after the other and compares.
+///
+/// # Errors
+/// If the server cannot be reached, answers nothing or falls silent, or the run is stopped.
+pub fn account(
+    account: &Account,
+    slots: Option<u32>,
+    target: &Target,
+    origin: &Origin,
+    control: &Control,
+) -> Result<Vec<Accounted>, LoadError> {
+    let mut loops = Vec::new();
+    for clients in account.levels(slots) {
+        let spec = LoadSpec::new(account.load(clients, target.api)?, origin.clone())
+            .map_err(|e| LoadError(e.to_string()))?;
+        let result = run_load(&spec, target, control)?;
+        ended_well(&result.ending, &target.base_url)?;
+        let accounted = Accounted::of(clients, &result.requests);
+        if accounted.answered == 0 {
+            let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+            return Err(LoadError(format!(
+                "{} answered no request; the first error: {first}",
+                target.base_url
+            )));
+        }
+        loops.push(accounted);
+    }
+    Ok(loops)
+}
+
+/// Why there is no table of a server's account.
+pub const NO_TIMINGS: &str = "absent: the server's answers tell no timings";
+
+/// Makes the table `server_account`, a row for each closed loop and metric; `None` if the server
+/// tells no timings.
+///
+/// # Errors
+/// Never for values made here.
+pub fn account_table(loops: &[Accounted]) -> Result<Option<Table>, TableError> {
+    type Row<'a> = (&'a Accounted, &'static str, &'a Distribution);
+    let rows: Vec<Row<'_>> = loops
+        .iter()
+        .flat_map(|one| one.distributions().map(move |(metric, distribution)| (one, metric, distribution)))
+        .collect();
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let ms = |name: &str, meaning: &str, of: fn(&Distribution) -> f64| {
+        Column::float(name, rows.iter().map(|r| Some(of(r.2)))).unit("ms").describe(meaning)
+    };
+    let int = |name: &str, unit: &str, meaning: &str, of: fn(&Row<'_>) -> u64| {
+        Column::int(name, rows.iter().map(|r| i64::try_from(of(r)).ok())).unit(unit).describe(meaning)
+    };
+    Table::with_metadata(
+        vec![
+            int("concurrency", "clients", "key: clients of the closed loop", |r| u64::from(r.0.concurrency)),
+            Column::text("metric", rows.iter().map(|r| Some(r.1))).describe(
+                "key: `ttft_beyond_server` (TTFT − server_prompt_ms) or `e2e_beyond_server` (E2E latency − \
+                 server_prompt_ms − server_predicted_ms)",
+            ),
+            int("n", "1", "answers with the server's timings", |r| r.2.n as u64),
+            ms("mean", "mean", |d| d.mean),
+            ms("p50", "median", |d| d.p50),
+            ms("p90", "90th percentile", |d| d.p90),
+            ms("p99", "99th percentile", |d| d.p99),
+            ms("min", "smallest", |d| d.min),
+            ms("max", "largest", |d| d.max),
+            int("requests", "requests", "requests measured", |r| r.0.requests),
+            int("answered", "requests", "requests answered", |r| r.0.answered),
+            int(
+                "tokens_agree",
+                "requests",
+                "answers with as many output tokens by usage as by timings",
+                |r| r.0.tokens_agree,
+            ),
+            int("tokens_disagree", "requests", "answers with another number", |r| r.0.tokens_disagree),
+        ],
+        &[("keys", "concurrency,metric")],
+    )
+    .map(Some)
+}
