@@ -22,7 +22,7 @@ use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::EventPattern;
 use crate::trace::read_trace;
-use crate::workload::{Tokenizer, Workload, pin};
+use crate::workload::{Tokenizer, Workload, content, pin};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -246,8 +246,7 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         return Err(problems);
     }
     if let WorkloadChoice::Name(name) = choice {
-        let content = serde_json::to_value(&workload).expect("a workload always serializes");
-        if let Some(other) = library.claim("workloads", name, &content) {
+        if let Some(other) = library.claim("workloads", name, &content(&workload)) {
             let message =
                 format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
             let hint = "use one name for both, or change what one of them asks for".to_owned();

@@ -324,7 +324,7 @@ impl PromptSet {
     }
 }
 
-/// Returns what prompts depend on of a workload: not its description, not where files lie.
+/// Returns what prompts depend on of a workload: not its description, not where its tokenizer lies.
 fn content_of(workload: &Workload) -> serde_json::Value {
     let mut content = workload.clone();
     content.description = None;
