@@ -130,8 +130,10 @@ impl StageKind for Load {
             .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
         let spec = LoadSpec::for_target(settings, origin, &target, &folder)
             .map_err(|e| Failure::failed(e.to_string()))?;
-        let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
+        let doubt = spec.prompts.context.doubt(job)?;
+        let mut files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
             .map_err(|e| Failure::failed(e.to_string()))?;
+        files.warnings.extend(doubt);
         finish(&spec, &target, files)
     }
 

@@ -1,5 +1,6 @@
 //! Prompt sets: generated once per cell, the same for every engine and concurrency.
 
+mod context;
 mod counter;
 mod files;
 mod maker;

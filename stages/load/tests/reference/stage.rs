@@ -12,6 +12,8 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
+use crate::tokens::tokenizer;
+
 struct NoShelf;
 
 impl Library for NoShelf {
@@ -38,6 +40,9 @@ fn short() -> Json {
     json!({"prompts": {"words": {"length": 9}}, "output": {"tokens": 4, "mode": "exact"}})
 }
 
+/// The context the servers here say they give a request, in tokens.
+const CONTEXT: u64 = 512;
+
 /// Runs a cell against a server that logs to `log`.
 fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
     let scratch = tempfile::tempdir().unwrap();
@@ -49,6 +54,7 @@ fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<
         "log_path": log,
         "endpoints": {"metrics": "/metrics", "completions": "/v1/completions"},
         "pid": std::process::id(),
+        "limits": {"context_per_slot": CONTEXT},
     });
     let cell = InputCell {
         coordinates: Coordinates::default(),
@@ -179,6 +185,34 @@ fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
     assert_eq!(failure.status, CellStatus::Failed);
     assert_eq!(failure.reason, "no request was answered (8 http_error); the first error: HTTP 400: not now");
     assert_eq!(table(&failure.evidence, "requests").rows(), 10);
+}
+
+#[test]
+fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tokenizer(folder.path(), "");
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let cell = |tokens: u64, output: &Json| {
+        let workload = json!({
+            "prompts": {"words": {"length": {"tokens": tokens}}},
+            "output": output,
+            "tokenizer": {"file": file},
+        });
+        run(&server.url(), log.path(), &parameters(2, &workload), 1)
+    };
+    let exact = json!({"tokens": 4, "mode": "exact"});
+    assert_eq!(cell(CONTEXT - 4, &exact).unwrap().warnings, Vec::<String>::new());
+    let sent = server.truth(10).len();
+    let failure = cell(CONTEXT - 3, &exact).err().unwrap();
+    assert_eq!(
+        failure.reason,
+        "a prompt and its answer take 513 tokens, and the server's context holds 512; nothing was sent"
+    );
+    assert_eq!(server.truth(10).len(), sent);
+    // Under a cap the answer may end in time.
+    let done = cell(CONTEXT - 3, &json!({"tokens": 4})).unwrap();
+    assert!(done.warnings[0].contains("the longest answer asked for take 513 tokens"), "{:?}", done.warnings);
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Library for NoShelf {
 }
 
 /// Writes a `tokenizer.json` whose tokens are single characters: a BPE without merges.
-fn tokenizer(folder: &Path, more: &str) -> PathBuf {
+pub(crate) fn tokenizer(folder: &Path, more: &str) -> PathBuf {
     let characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,-'";
     let vocabulary: serde_json::Map<String, Json> = characters
         .chars()
