@@ -257,7 +257,7 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
         model,
         api,
         path: None,
-        headers: Vec::new(),
+        headers: arguments.headers.clone(),
         api_key,
         metrics: Some(arguments.metrics.clone()),
         log: None,

@@ -11,6 +11,7 @@ use tls::ApiKey;
 use crate::api::Api;
 use crate::arrival::Arrival;
 use crate::files::{Beside, LoadFiles, run_load_into};
+use crate::headers::header_problem;
 use crate::import;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
@@ -75,6 +76,10 @@ impl StageKind for Load {
             }
             Err(more) => problems.extend(more),
         }
+        problems.extend(settings.headers.iter().filter_map(|(name, value)| {
+            let (message, hint) = header_problem(name, value)?;
+            Some(Problem::at(&["headers", name.as_str()], message).hint(hint))
+        }));
         if let Some((key, message)) = settings.telemetry.problem() {
             problems.push(Problem::at(&["telemetry", key], message));
         }
@@ -320,7 +325,7 @@ fn target(job: &Job<'_>, settings: &Settings) -> Result<(Target, Beside), Failur
         path: path.map(str::to_owned),
         model: text("model").unwrap_or_default(),
         api,
-        headers: Vec::new(),
+        headers: settings.headers.clone().into_iter().collect(),
         api_key,
         metrics: endpoint("metrics"),
         log: text("log_path").map(PathBuf::from),
@@ -443,6 +448,16 @@ mod tests {
                 "no workload is named `shrt`",
             ]
         );
+    }
+
+    #[test]
+    fn headers_are_parameters_and_a_secret_among_them_is_refused() {
+        let parameters = |headers: &Json| Load.canonical(&settings(&json!({ "headers": headers })), &Shelf);
+        assert_eq!(parameters(&json!({"X-Route": "blue"})).unwrap()["headers"], json!({"X-Route": "blue"}));
+        assert!(parameters(&json!({})).unwrap().get("headers").is_none());
+        let problems = parameters(&json!({"Authorization": "Bearer 1", "Host": "other"})).unwrap_err();
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].hint.as_deref().unwrap().contains("environment variable"), "{problems:?}");
     }
 
     #[test]

@@ -157,6 +157,23 @@ fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
 }
 
 #[test]
+fn headers_of_ones_own_go_with_every_request() {
+    let server = Canned::start(|asked| {
+        assert!(asked.head.contains("\r\nX-Route: blue\r\n"), "{}", asked.head);
+        events(&[delta("yes"), finish()])
+    });
+    let run = Run { requests: 2, api: Api::OpenaiChat, ..Run::default() };
+    let headers = vec![("X-Route".to_owned(), "blue".to_owned())];
+    let target = Target { headers, ..run.target(server.url.clone()) };
+    let result = run_load(&run.spec(), &target, &Control::quiet()).unwrap();
+    assert!(result.requests.iter().all(|row| row.status == RequestStatus::Ok));
+    let headers = vec![("X-Route".to_owned(), "blue\r\nX-More: red".to_owned())];
+    let target = Target { headers, ..target };
+    let error = run_load(&run.spec(), &target, &Control::quiet()).unwrap_err();
+    assert!(error.to_string().contains("header X-Route: "), "{error}");
+}
+
+#[test]
 fn a_stream_that_ends_without_done_or_finish_reason_keeps_its_text_and_is_truncated() {
     let result =
         chat(|| vec![head("text/event-stream"), format!("data: {}\n\n", delta("half")).into_bytes()]);
