@@ -35,7 +35,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        3
+        4
     }
 
     fn class(&self) -> Class {

@@ -10,5 +10,5 @@ mod spool;
 mod tests;
 mod text;
 
-pub(crate) use counter::{Counter, ServerCounter};
+pub(crate) use counter::{Counter, FileCounter, ServerCounter};
 pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};
