@@ -252,13 +252,13 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
     if !problems.is_empty() {
         return Err(problems);
     }
-    if let WorkloadChoice::Name(name) = choice {
-        if let Some(other) = library.claim("workloads", name, &content(&workload)) {
-            let message =
-                format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
-            let hint = "use one name for both, or change what one of them asks for".to_owned();
-            return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
-        }
+    if let WorkloadChoice::Name(name) = choice
+        && let Some(other) = library.claim("workloads", name, &content(&workload))
+    {
+        let message =
+            format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+        let hint = "use one name for both, or change what one of them asks for".to_owned();
+        return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
     }
     Ok(workload)
 }
