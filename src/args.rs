@@ -358,6 +358,9 @@ pub(crate) struct LoadArgs {
     /// The environment variable that holds the API key; the key itself is stored nowhere.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
+    /// A header sent with every request, for instance a route of a gateway; may be repeated.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
+    pub(crate) headers: Vec<(String, String)>,
 
     /// So many clients, each sending its next request when its last is answered [default: 1].
     #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive")]
@@ -742,6 +745,16 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
         return Err(format!("`{text}` names no parameter"));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Reads `NAME: VALUE`.
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected `NAME: VALUE`, such as `X-Route: blue`")?;
+    let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+    match load::header_problem(&name, &value) {
+        Some((problem, remedy)) => Err(format!("{problem}: {remedy}")),
+        None => Ok((name, value)),
+    }
 }
 
 fn parse_api() -> PossibleValuesParser {

@@ -1,7 +1,8 @@
-//! Precision and recall on reports whose cases were found by hand. The reports are not ours to publish: the test
-//! runs where `BENCHTRAIL_FOREIGN_REPORTS` names a folder with them (`000_*.txt`, `004_*.txt`), and says so else.
+//! Precision and recall on reports whose cases were found by hand. The reports are not ours to publish, so the test
+//! is run by hand, where `BENCHTRAIL_FOREIGN_REPORTS` names a folder with them (`000_*.txt`, `004_*.txt`). Errors planted
+//! in reports of our own (`planted`) and alterations of right ones (`mutations`) are told apart in every run of the tests.
 
-#![expect(clippy::print_stderr, reason = "says that it was skipped, and what it measured")]
+#![expect(clippy::print_stderr, reason = "says what it measured")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,11 +17,10 @@ const CASES: usize = 63;
 const VERDICTS: &str = include_str!("verdicts.tsv");
 
 #[test]
+#[ignore = "needs reports that are not ours to publish, in the folder BENCHTRAIL_FOREIGN_REPORTS"]
 fn precision_and_recall_do_not_fall() {
-    let Some(folder) = std::env::var_os("BENCHTRAIL_FOREIGN_REPORTS") else {
-        eprintln!("skipped: BENCHTRAIL_FOREIGN_REPORTS names no folder of reports");
-        return;
-    };
+    let folder =
+        std::env::var_os("BENCHTRAIL_FOREIGN_REPORTS").expect("BENCHTRAIL_FOREIGN_REPORTS names a folder");
     let verdicts: Vec<Vec<&str>> = VERDICTS.lines().skip(1).map(|line| line.split('\t').collect()).collect();
     let (mut right, mut all, mut cases, mut unjudged) = (0, 0, BTreeSet::new(), Vec::new());
     let mut paths: Vec<_> =

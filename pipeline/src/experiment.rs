@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use artifacts::{Digest, Scalar};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::stage::{Class, Coordinates, Json};
 
@@ -24,6 +26,8 @@ pub struct Experiment {
     pub file: PathBuf,
     /// The seed every random stream derives from.
     pub seed: u64,
+    /// In which order measurements that could go next are executed.
+    pub order: Order,
     /// The canonical form: everything the YAML says, interpolations and profile resolved,
     /// comments and formatting gone. What a report may quote.
     pub spec: Json,
@@ -31,6 +35,18 @@ pub struct Experiment {
     pub axes: Vec<Axis>,
     /// The stages in an order in which every stage follows those it needs.
     pub stages: Vec<Stage>,
+}
+
+/// In which order measurements that could go next (those on one running server) are executed. It is
+/// in no key: a cell measured in one order is not measured again for the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Shuffled by the seed, so that a machine that changes with time favours no label.
+    #[default]
+    Shuffled,
+    /// As the stages and axes are declared, the last axis varying fastest.
+    Declared,
 }
 
 /// A named list of values stages are expanded over.

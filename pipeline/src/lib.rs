@@ -25,7 +25,7 @@ pub use event::Event;
 pub use execute::{
     Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce, run,
 };
-pub use experiment::{Axis, Cell, Excluded, Experiment, Stage, claims_digests};
+pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;
 pub use language::{
     Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,

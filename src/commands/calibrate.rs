@@ -84,6 +84,7 @@ fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
         api: &arguments.api,
         api_key_env: arguments.api_key_env.as_deref(),
         metrics: None,
+        headers: &[],
     };
     server.target().map(Some)
 }

@@ -36,6 +36,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         api: &arguments.api,
         api_key_env: arguments.api_key_env.as_deref(),
         metrics: Some(&arguments.metrics),
+        headers: &arguments.headers,
     };
     let target = server.target()?;
     let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
@@ -239,6 +240,8 @@ pub(super) struct Server<'a> {
     pub(super) api_key_env: Option<&'a str>,
     /// The path of its Prometheus metrics, if they are sampled.
     pub(super) metrics: Option<&'a str>,
+    /// Headers that every request carries beside its own.
+    pub(super) headers: &'a [(String, String)],
 }
 
 impl Server<'_> {
@@ -276,7 +279,7 @@ impl Server<'_> {
             model,
             api,
             path: None,
-            headers: Vec::new(),
+            headers: self.headers.to_vec(),
             api_key,
             metrics: self.metrics.map(str::to_owned),
             log: None,

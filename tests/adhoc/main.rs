@@ -242,7 +242,7 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
 
 #[test]
 fn wrong_arguments_are_told_with_what_would_be_right() {
-    let cases: [(&str, &[&str], &str); 7] = [
+    let cases: [(&str, &[&str], &str); 9] = [
         ("http://127.0.0.1:1", &["--ca-file", "ca.pem"], "is not https://"),
         ("127.0.0.1:1", &[], "begins with http://"),
         ("http://127.0.0.1:1", &["--workload", "short-decod"], "short-decod"),
@@ -250,6 +250,8 @@ fn wrong_arguments_are_told_with_what_would_be_right() {
         ("http://127.0.0.1:1", &["--rate", "1", "--burst"], "cannot be used with"),
         ("http://127.0.0.1:1", &["--slo", "itl=3"], "there are ttft, tpot and e2e"),
         ("http://127.0.0.1:1", &["--timeout", "30"], "30 s"),
+        ("http://127.0.0.1:1", &["--header", "X-Route blue"], "expected `NAME: VALUE`"),
+        ("http://127.0.0.1:1", &["--header", "Authorization: Bearer 1"], "this is a secret"),
     ];
     for (url, arguments, part) in cases {
         let shown = run(url, arguments);

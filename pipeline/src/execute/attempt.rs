@@ -16,6 +16,7 @@ use super::scratch::{self, Scratch};
 use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
+use crate::experiment::Order;
 use crate::lease::Leases;
 use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
@@ -26,6 +27,7 @@ pub(super) struct Context<'a> {
     pub(super) store: &'a Store,
     pub(super) experiment: &'a str,
     pub(super) seed: u64,
+    pub(super) order: Order,
     pub(super) cancelled: Arc<AtomicBool>,
     pub(super) listener: &'a (dyn Fn(&Event) + Sync),
     pub(super) progress: Sender<(String, Progress)>,

@@ -3,8 +3,8 @@
 //! Measurements and resources execute one at a time on this thread, with nothing pure beside
 //! them, so that nothing of ours disturbs what is measured. Of the cells that are ready, those
 //! go first whose resources are alive already; among equals the order is shuffled by the
-//! experiment's seed, and recorded. Pure cells wait until no measurement is ready, unless a
-//! measurement waits for them; then they run on several threads.
+//! experiment's seed, or that declared, and recorded. Pure cells wait until no measurement is
+//! ready, unless a measurement waits for them; then they run on several threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Order};
 use crate::lease::reap_orphans;
 use crate::lock::{LockClass, lock_path};
 use crate::plan::{Outcome, PlanOptions, Session, State};
@@ -124,6 +124,7 @@ pub fn run(
         store,
         experiment: &experiment.name,
         seed: experiment.seed,
+        order: experiment.order,
         cancelled: options.cancelled.clone(),
         listener,
         progress,
@@ -250,28 +251,26 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.stopped = Some(Stop::Interrupted);
     }
 
-    /// Takes the ready cell that needs the fewest starts, the first in the shuffled order
-    /// among equals.
+    /// Takes the ready cell that needs the fewest starts, the first in the order asked for among
+    /// equals.
     fn next_bound(&mut self) -> Option<usize> {
         self.ready_bound.retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
-        let mut best: Option<(usize, Digest, usize)> = None;
+        let mut best: Option<(usize, Option<Digest>, usize, usize)> = None;
         for at in 0..self.ready_bound.len() {
             let cell = self.ready_bound[at];
             let graph = &self.session.graph;
             let starts = resources_of(graph, cell).into_iter().filter(|r| !self.live.has(*r)).count();
             let starts = starts + usize::from(graph.class(cell) == Class::Resource);
-            let rank = match self.ranks.get(&cell) {
-                Some(rank) => *rank,
-                None => {
-                    let text = format!("{} {}", self.context.seed, graph.name(cell));
-                    *self.ranks.entry(cell).or_insert(Digest::of(text.as_bytes()))
-                }
-            };
-            if best.is_none_or(|(s, r, _)| (starts, rank) < (s, r)) {
-                best = Some((starts, rank, at));
+            let seed = self.context.seed;
+            let rank = (self.context.order == Order::Shuffled).then(|| {
+                let rank = || Digest::of(format!("{seed} {}", graph.name(cell)).as_bytes());
+                *self.ranks.entry(cell).or_insert_with(rank)
+            });
+            if best.is_none_or(|(s, r, c, _)| (starts, rank, cell) < (s, r, c)) {
+                best = Some((starts, rank, cell, at));
             }
         }
-        best.map(|(_, _, at)| self.ready_bound.remove(at))
+        best.map(|(.., at)| self.ready_bound.remove(at))
     }
 
     /// Builds the task of a cell and gives it the next place in the order.

@@ -17,7 +17,7 @@ use super::stages::{drafts, order};
 use super::suggest::remedy;
 use super::tree::{Node, Value};
 use super::{check_name, parse};
-use crate::experiment::{Axis, Experiment};
+use crate::experiment::{Axis, Experiment, Order};
 use crate::stage::{Json, Library, Registry, Step};
 
 /// What the user asks for beside the file.
@@ -129,6 +129,10 @@ fn compile(
     let name = root.get("experiment")?.text()?.to_owned();
     let scope = Scope { parameters: &values, axes: &axes, over: &[], labels: &[] };
     let seed = scope.resolve(root.get("seed")?, None).ok()?.json().as_u64()?;
+    let order = match root.get("order") {
+        None => Order::default(),
+        Some(node) => serde_json::from_value(scope.resolve(node, None).ok()?.json()).ok()?,
+    };
     let profile = profile.map(|(name, _)| name);
     let parts = Parts {
         root,
@@ -151,6 +155,7 @@ fn compile(
         profile: profile.map(str::to_owned),
         file: file.to_owned(),
         seed,
+        order,
         axes: axes
             .into_iter()
             .map(|a| Axis { name: a.name, labels: a.labels, declared: a.declared, fields: a.fields })

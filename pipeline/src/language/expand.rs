@@ -202,7 +202,7 @@ pub(crate) fn expand(
         return None;
     }
     let mut sets = Sets::default();
-    let cells = cells
+    let cells: Vec<Cell> = cells
         .into_iter()
         .map(|(at, variant, included)| {
             let variant = &mut all[variant];
@@ -216,12 +216,25 @@ pub(crate) fn expand(
     if context.sink.count() > before {
         return None;
     }
-    let used = |position: &usize| {
-        all[0].refers.contains(position)
-            || draft.needs.iter().any(|n| drafts[*n].over.contains(&over[*position]))
-    };
+    let needed = |position: &usize| draft.needs.iter().any(|n| drafts[*n].over.contains(&over[*position]));
     let replicate = match kind.class() {
-        Class::Measurement => (0..over.len()).filter(|position| !used(position)).collect(),
+        Class::Measurement => {
+            let own = &all[0].refers;
+            let decisive = |position: &usize| needed(position) || !own.contains(position);
+            // Where something is wrong already, cells may stand there without their parameters.
+            if context.sink.count() == 0
+                && let Some((a, b)) = twins(&cells, &(0..over.len()).filter(decisive).collect::<Vec<_>>())
+            {
+                let text = |cell: &Cell| coordinates_text(&cell.at, over, axes);
+                let message =
+                    format!("the cells {} and {} are one and the same measurement", text(a), text(b));
+                let hint = "let their labels ask for something different, or leave one out; to measure \
+                            again, use an axis that no setting refers to, such as `rep`";
+                context.sink.add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
+                return None;
+            }
+            (0..over.len()).filter(|position| !needed(position) && !own.contains(position)).collect()
+        }
         Class::Resource | Class::Pure => Vec::new(),
     };
     Some(Stage {
@@ -235,6 +248,17 @@ pub(crate) fn expand(
         parameter_sets: sets.list,
         cells,
         excluded,
+    })
+}
+
+/// Finds two cells of a measurement that only their labels tell apart: their parameters are the same,
+/// and so are their labels at the positions that decide something beside the parameters. Cells that
+/// are included or overridden have a stated reason to be what they are.
+fn twins<'c>(cells: &'c [Cell], decisive: &[usize]) -> Option<(&'c Cell, &'c Cell)> {
+    let mut seen: HashMap<(u32, Vec<u16>), &Cell> = HashMap::new();
+    cells.iter().filter(|cell| cell.note.is_none()).find_map(|cell| {
+        let labels = decisive.iter().map(|position| cell.at[*position]).collect();
+        Some((seen.insert((cell.parameters, labels), cell)?, cell))
     })
 }
 

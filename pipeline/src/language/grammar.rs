@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 
 use super::settings::DurationText;
+use crate::experiment::Order;
 use crate::stage::{Json, Registry};
 
 /// An experiment: one study, from its axes to its report.
@@ -24,6 +25,9 @@ pub(crate) struct ExperimentFile {
     question: Option<String>,
     /// The number every random stream derives from.
     seed: u64,
+    /// In which order measurements on one server are executed.
+    #[serde(default)]
+    order: Order,
     /// Named values with types and defaults, used as `${name}`; `--set name=value` changes one.
     #[serde(default)]
     parameters: BTreeMap<String, Parameter>,

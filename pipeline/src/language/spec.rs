@@ -59,6 +59,10 @@ pub(crate) fn spec(parts: &Parts) -> Json {
         "stages": stages,
         "overrides": overrides,
     });
+    // Absent unless it is said, so that the canonical form of other experiments is what it was.
+    if parts.root.get("order").is_some() {
+        spec["order"] = text("order");
+    }
     spec.sort_all_objects();
     spec
 }

@@ -15,7 +15,7 @@ use pipeline::lease::LeaseFile;
 use pipeline::process::Spawner;
 use pipeline::{
     Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job, Json, Lease,
-    Library, Media, Output, PlanOptions, Problem, Registry, RunOptions, RunSummary, Stage, StageKind,
+    Library, Media, Order, Output, PlanOptions, Problem, Registry, RunOptions, RunSummary, Stage, StageKind,
 };
 use serde_json::json;
 
@@ -276,6 +276,7 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
         profile: None,
         file: file.to_owned(),
         seed: 164,
+        order: Order::default(),
         spec: json!({"title": "a study"}),
         axes: axes
             .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pipeline::{Experiment, NoFiles, Options, Stage, load_text};
+use pipeline::{Experiment, NoFiles, Options, Order, Stage, load_text};
 use serde_json::json;
 
 use crate::kinds::registry;
@@ -28,6 +28,19 @@ fn stage<'a>(experiment: &'a Experiment, name: &str) -> &'a Stage {
 fn set(pairs: &[(&str, &str)]) -> Options {
     let set = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Options { set, ..Options::default() }
+}
+
+#[test]
+fn the_order_of_execution_is_shuffled_unless_said_otherwise_and_changes_no_parameter() {
+    let shuffled = valid(VALID);
+    let declared = valid(&VALID.replace("seed: 164", "seed: 164\norder: declared"));
+    assert_eq!((shuffled.order, declared.order), (Order::Shuffled, Order::Declared));
+    assert_eq!((&shuffled.spec["order"], &declared.spec["order"]), (&json!(null), &json!("declared")));
+    assert_eq!(valid(&VALID.replace("seed: 164", "seed: 164\norder: shuffled")).order, Order::Shuffled);
+    assert_eq!(stage(&shuffled, "ladder").parameter_sets, stage(&declared, "ladder").parameter_sets);
+    let error =
+        load(&VALID.replace("seed: 164", "seed: 164\norder: random"), &Options::default()).unwrap_err();
+    assert!(error.contains("order") && error.contains("shuffled"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pipeline::{CellStatus, Event, RunOptions, RunSummary};
+use pipeline::{CellStatus, Event, Order, RunOptions, RunSummary};
 use serde_json::json;
 
 use crate::common::{Bench, experiment, ints, stage, study_axes, study_stages};
@@ -195,20 +195,25 @@ fn servers_are_started_once_each_and_never_side_by_side() {
 }
 
 #[test]
-fn the_order_of_measurements_is_shuffled_by_the_seed_within_a_server() {
-    let order = |seed: u64| {
+fn the_order_of_measurements_within_a_server_is_shuffled_by_the_seed_or_that_declared() {
+    let executed = |seed: u64, order: Order| {
         let bench = Bench::new();
         let mut study = bench.study();
-        study.seed = seed;
+        (study.seed, study.order) = (seed, order);
         let listen = |_: &Event| ();
         let registry = crate::common::registry(&bench.world);
         pipeline::run(&study, &registry, &bench.store, &RunOptions::default(), &listen).unwrap();
         let order = bench.world.order.lock().unwrap().clone();
         order.into_iter().filter(|c| c.starts_with("ladder")).collect::<Vec<_>>()
     };
+    let declared = |seed: u64| executed(seed, Order::Declared);
+    let order = |seed: u64| executed(seed, Order::Shuffled);
     let first = order(1);
     assert_eq!(first, order(1));
     assert!((2..6).any(|seed| order(seed) != first));
+    let mut sorted = first.clone();
+    sorted.sort();
+    assert_eq!((declared(1), declared(2)), (sorted.clone(), sorted));
     let servers: Vec<bool> = first.iter().map(|c| c.contains("serial")).collect();
     assert!(servers[..4].iter().all(|s| *s == servers[0]) && servers[4..].iter().all(|s| *s != servers[0]));
 }

@@ -14,6 +14,7 @@ use crate::interpret::interpret;
 use crate::measure::{AnswerReceiver, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure};
 use crate::peer::Peer;
 use crate::plan::plan;
+use crate::prompts::FileCounter;
 use crate::render::{Renderer, Rendering};
 use crate::rows::{ChunkRow, Phase, RequestRow};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
@@ -21,6 +22,7 @@ use crate::sheet::TableFile;
 use crate::structured::Validator;
 use crate::talks::Talks;
 use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
+use crate::workload::Tokenizer;
 
 /// Answers wait to be taken apart until the run is over, so as not to take processor time from
 /// the client and a server on the same machine; above so many bytes the oldest is taken apart
@@ -72,6 +74,13 @@ pub(crate) fn drive(
         Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
         None => None,
     };
+    // Answers whose server tells no count are counted by the workload's own tokenizer.
+    let counter = match &spec.workload.tokenizer {
+        Some(Tokenizer::File(file)) => Some(
+            FileCounter::open(&file.file, file.digest.as_deref()).map_err(|e| LoadError(e.to_string()))?,
+        ),
+        Some(Tokenizer::Server(_)) | None => None,
+    };
     let renderer = Renderer { spec, target, peer: peer.clone() };
     let plan = Arc::new(plan(spec, target, peer.clone())?);
     let unread = |e: io::Error| LoadError(format!("the prompts cannot be read again: {e}"));
@@ -98,6 +107,7 @@ pub(crate) fn drive(
         shared: &shared,
         renderer: &renderer,
         schema: schema.as_ref(),
+        counter: counter.as_ref(),
         talks: Talks::default(),
         hung_below: company.hung_below,
         take,
@@ -230,6 +240,8 @@ struct Watching<'a> {
     renderer: &'a Renderer<'a>,
     /// What structured answers must keep.
     schema: Option<&'a Validator>,
+    /// What counts the tokens of answers whose server does not.
+    counter: Option<&'a FileCounter>,
     /// What was said so far in the sessions under way.
     talks: Talks,
     hung_below: Option<(Arc<Power>, f64)>,
@@ -295,8 +307,9 @@ impl Watching<'_> {
             key.mask_bytes(&mut attempt.bytes);
         }
         let prompt = self.spec.prompts.at(attempt.request)?;
+        let (api, delivery) = (self.target.api, self.spec.delivery);
         let (mut row, chunks, answer) =
-            interpret(&attempt, &prompt, self.target.api, self.spec.delivery, self.schema);
+            interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
         if let Some(asked) = next {
             let turn = match self.talks.after(&prompt, row.status, answer) {
                 Some(history) => {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::{Api, Delivery, Server, Text, error_in};
 use crate::measure::{Attempt, End, Stop};
-use crate::prompts::Prompt;
+use crate::prompts::{Counter, FileCounter, Prompt};
 use crate::rows::{ChunkRow, RequestRow, RequestStatus, TokenSource};
 use crate::sse::{Division, divide};
 use crate::structured::Validator;
@@ -38,13 +38,15 @@ struct Answer {
 }
 
 /// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete
-/// answer is checked against `schema` if there is one.
+/// answer is checked against `schema` if there is one; one whose server tells no count of tokens is
+/// counted by `counter`, special tokens left out.
 pub(crate) fn interpret(
     attempt: &Attempt,
     prompt: &Prompt,
     api: Api,
     delivery: Delivery,
     schema: Option<&Validator>,
+    counter: Option<&FileCounter>,
 ) -> (RequestRow, Vec<ChunkRow>, String) {
     let mut answer = read_answer(attempt, api, delivery);
     let (mut status, mut error) = judge(attempt, &answer);
@@ -59,14 +61,21 @@ pub(crate) fn interpret(
     settle_chunk_tokens(&mut answer);
     let streamed = delivery == Delivery::Streamed;
     let chunk_count = answer.chunks.len() as i64;
+    let generated = answer.reasoning.clone() + &answer.text;
+    let told = answer.usage_output.or(answer.server.output_tokens);
+    let tokenized = match counter {
+        // A text that the tokenizer refuses has no count of its.
+        Some(counter) if told.is_none() && !generated.is_empty() => counter.count(&generated).ok(),
+        _ => None,
+    };
     let candidates = [
         (answer.usage_output, TokenSource::Usage),
         (answer.server.output_tokens, TokenSource::Timings),
+        (tokenized.map(i64::from), TokenSource::Tokenizer),
         ((streamed && chunk_count > 0).then_some(chunk_count), TokenSource::Chunks),
     ];
     let counted = candidates.into_iter().find_map(|(count, source)| Some((count?, source)));
     let tokens_agree = answer.usage_output.zip(answer.server.output_tokens).map(|(a, b)| a == b);
-    let generated = answer.reasoning.clone() + &answer.text;
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
     let row = RequestRow {
         request_id: attempt.request as i64,

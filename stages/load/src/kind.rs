@@ -11,6 +11,7 @@ use tls::ApiKey;
 use crate::api::Api;
 use crate::arrival::Arrival;
 use crate::files::{Beside, LoadFiles, run_load_into};
+use crate::headers::header_problem;
 use crate::import;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
@@ -22,7 +23,7 @@ use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::{EventPattern, Telemetry};
 use crate::trace::read_trace;
-use crate::workload::{Tokenizer, Workload, pin};
+use crate::workload::{Tokenizer, Workload, content, pin};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +76,10 @@ impl StageKind for Load {
             }
             Err(more) => problems.extend(more),
         }
+        problems.extend(settings.headers.iter().filter_map(|(name, value)| {
+            let (message, hint) = header_problem(name, value)?;
+            Some(Problem::at(&["headers", name.as_str()], message).hint(hint))
+        }));
         if let Some((key, message)) = settings.telemetry.problem() {
             problems.push(Problem::at(&["telemetry", key], message));
         }
@@ -122,7 +127,8 @@ impl StageKind for Load {
             return simulate::run(job, settings, &simulation, origin);
         }
         let Settings { api, api_key_env, telemetry, .. } = settings.clone();
-        let (target, beside) = target(job, api, api_key_env, telemetry)?;
+        let (mut target, beside) = target(job, api, api_key_env, telemetry)?;
+        target.headers.extend(settings.headers.clone());
         if settings.search.is_some() {
             return search::run(job, &settings, &origin, &target, &beside);
         }
@@ -131,8 +137,10 @@ impl StageKind for Load {
             .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
         let spec = LoadSpec::for_target(settings, origin, &target, &folder)
             .map_err(|e| Failure::failed(e.to_string()))?;
-        let files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
+        let doubt = spec.prompts.context.doubt(job)?;
+        let mut files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
             .map_err(|e| Failure::failed(e.to_string()))?;
+        files.warnings.extend(doubt);
         finish(&spec, &target, files)
     }
 
@@ -246,14 +254,13 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
     if !problems.is_empty() {
         return Err(problems);
     }
-    if let WorkloadChoice::Name(name) = choice {
-        let content = serde_json::to_value(&workload).expect("a workload always serializes");
-        if let Some(other) = library.claim("workloads", name, &content) {
-            let message =
-                format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
-            let hint = "use one name for both, or change what one of them asks for".to_owned();
-            return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
-        }
+    if let WorkloadChoice::Name(name) = choice
+        && let Some(other) = library.claim("workloads", name, &content(&workload))
+    {
+        let message =
+            format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+        let hint = "use one name for both, or change what one of them asks for".to_owned();
+        return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
     }
     Ok(workload)
 }
@@ -448,6 +455,16 @@ mod tests {
                 "no workload is named `shrt`",
             ]
         );
+    }
+
+    #[test]
+    fn headers_are_parameters_and_a_secret_among_them_is_refused() {
+        let parameters = |headers: &Json| Load.canonical(&settings(&json!({ "headers": headers })), &Shelf);
+        assert_eq!(parameters(&json!({"X-Route": "blue"})).unwrap()["headers"], json!({"X-Route": "blue"}));
+        assert!(parameters(&json!({})).unwrap().get("headers").is_none());
+        let problems = parameters(&json!({"Authorization": "Bearer 1", "Host": "other"})).unwrap_err();
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].hint.as_deref().unwrap().contains("environment variable"), "{problems:?}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod client_health;
 mod drive;
 mod files;
 mod get;
+mod headers;
 mod import;
 mod interpret;
 mod kind;
@@ -53,6 +54,7 @@ pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps}
 pub use calibrate::Calibrate;
 pub use client_health::{ClientHealth, ClientVerdict};
 pub use files::{Beside, LoadFiles, run_load_into};
+pub use headers::header_problem;
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};

@@ -2,6 +2,7 @@
 //! long it may take.
 
 use crate::arrival::Arrival;
+use crate::headers::header_problem;
 use crate::measure::{Ahead, Limits, Plan};
 use crate::peer::Peer;
 use crate::rows::Phase;
@@ -20,8 +21,8 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets =
         spec.arrival.offsets(units, &spec.origin.stream("load arrivals v1", &content)).map_err(LoadError)?;
-    if let Some((name, _)) = target.headers.iter().find(|(n, v)| (n.clone() + v).contains(['\r', '\n'])) {
-        return Err(LoadError(format!("header {name}: a header holds no line breaks")));
+    if let Some((problem, _)) = target.headers.iter().find_map(|(name, value)| header_problem(name, value)) {
+        return Err(LoadError(problem));
     }
     let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.peak_rate()) {
         (Arrival::Burst, _, _) => units,

@@ -1,5 +1,7 @@
 //! The settings of a load stage.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,10 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub api_key_env: Option<String>,
+    /// Headers sent with every request, such as a route of a gateway. They are stored with the
+    /// settings, so a secret is refused here: its place is `api-key-env`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
     /// Whether answers are streamed.
     #[serde(default)]
     pub delivery: Delivery,

@@ -137,6 +137,7 @@ impl StageKind for Serve {
             "api": engine.api,
             "endpoints": engine.endpoints,
             "log_events": engine.log.events,
+            "limits": limits,
         });
         Ok(Done {
             outputs: vec![Output::json("server", &descriptor)],

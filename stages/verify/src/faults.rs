@@ -65,7 +65,8 @@ fn made() -> Made {
     Made { cells, servers: vec![("batched", descriptor(8)), ("serial", descriptor(1))] }
 }
 
-fn descriptor(parallel: u32) -> Json {
+/// Returns what a server with so many slots says of itself.
+pub(crate) fn descriptor(parallel: u32) -> Json {
     json!({
         "engine": {"name": "engine", "version": "1.2.3", "source": "packages",
             "packages": [{"name": "engine", "version": "1.2.3"}, {"name": "kernels", "version": "0.14"}]},
@@ -360,6 +361,12 @@ pub(crate) fn example() -> pipeline::Done {
     verify(&store, &made().inputs(&store), &every_gate())
 }
 
+/// Returns the gate with the facts of a machine that can do what the rows here say.
+pub(crate) fn physical_roofs() -> Json {
+    json!({"gate": "physical-roofs", "hardware": {"title": "a machine", "peak-tflops": {"bfloat16": 100.0},
+        "bandwidth-gb-per-s": 1000.0, "memory-gb": 48.0}, "model": {"kv-bytes": 2}})
+}
+
 fn every_gate() -> Json {
     let mut gates = crate::tests::every_gate()["gates"].as_array().unwrap().clone();
     gates.retain(|g| !["repeats", "sql"].contains(&g["gate"].as_str().unwrap()));
@@ -369,8 +376,7 @@ fn every_gate() -> Json {
         json!({"gate": "digests"}),
         json!({"gate": "context-ceiling"}),
         json!({"gate": "clock"}),
-        json!({"gate": "physical-roofs", "hardware": {"title": "a machine", "peak-tflops": {"bfloat16": 100.0},
-            "bandwidth-gb-per-s": 1000.0, "memory-gb": 48.0}, "model": {"kv-bytes": 2}}),
+        physical_roofs(),
         json!({"gate": "engine-identity"}),
         json!({"gate": "cold-cache"}),
         json!({"gate": "comparability", "across": "configuration", "varies": ["settings.parallel"]}),

@@ -31,7 +31,7 @@ impl Operator for Requests {
     }
 
     fn source(&self) -> &'static str {
-        "Definitions of the metrics of a request: the metrics page. Public tools differ under the same names; TPOT here excludes the tokens of the first chunk, not one token."
+        "The metrics of a request are defined in [load.md](load.md#per-request), with what public tools mean by the same names; TPOT here excludes the tokens of the first chunk, not one token."
     }
 
     fn schema(&self) -> Json {

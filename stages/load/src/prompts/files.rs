@@ -36,9 +36,8 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
     };
     let text = read("prompt pack", file, pack.digest.as_deref())?;
     let mut prompts = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |message: String| PromptError(format!("prompt pack {file}, line {}: {message}", i + 1));
-        let value: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+    for (place, value) in records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))? {
+        let wrong = |message: String| PromptError(format!("prompt pack {file}, {place}: {message}"));
         let prompt = value
             .as_str()
             .or_else(|| value["prompt"].as_str())
@@ -51,6 +50,22 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
         prompts.push((prompt.to_owned(), tokens));
     }
     Ok(prompts)
+}
+
+/// Returns the values of JSON Lines, or of one JSON array, each with its place in words.
+fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
+    if text.trim_start().starts_with('[') {
+        let values: Vec<Value> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        return Ok(values.into_iter().enumerate().map(|(i, v)| (format!("entry {}", i + 1), v)).collect());
+    }
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(i, line)| {
+            let place = format!("line {}", i + 1);
+            let value = serde_json::from_str(line).map_err(|e| format!("{place}: {e}"))?;
+            Ok((place, value))
+        })
+        .collect()
 }
 
 /// Returns the words of a text.
@@ -76,17 +91,8 @@ pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, Promp
     let file = &dataset.file;
     let text = read("dataset", file, dataset.digest.as_deref())?;
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
-    let records: Vec<Value> = if text.trim_start().starts_with('[') {
-        serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?
-    } else {
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let parse = |(i, line): (usize, &str)| {
-            serde_json::from_str(line).map_err(|e| wrong(format!("line {}: {e}", i + 1)))
-        };
-        lines.map(parse).collect::<Result<_, _>>()?
-    };
     let mut conversations = Vec::new();
-    for (i, record) in records.iter().enumerate() {
+    for (i, (_, record)) in records(&text).map_err(wrong)?.iter().enumerate() {
         let entries = ["conversations", "conversation", "messages"]
             .into_iter()
             .find_map(|key| record[key].as_array())

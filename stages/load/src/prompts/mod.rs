@@ -1,5 +1,6 @@
 //! Prompt sets: generated once per cell, the same for every engine and concurrency.
 
+mod context;
 mod counter;
 mod files;
 mod maker;
@@ -9,5 +10,5 @@ mod spool;
 mod tests;
 mod text;
 
-pub(crate) use counter::{Counter, ServerCounter};
+pub(crate) use counter::{Counter, FileCounter, ServerCounter};
 pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};

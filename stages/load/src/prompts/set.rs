@@ -19,6 +19,7 @@ use std::sync::Arc;
 use artifacts::{Column, Digest, Table, TableError};
 use serde::{Deserialize, Serialize};
 
+use super::context::Context;
 use super::counter::{Counter, FileCounter};
 use super::maker::{Draft, Maker};
 use super::spool::{Spool, Spooled};
@@ -123,6 +124,8 @@ pub struct PromptSet {
     sessions: Option<Arc<[Range<usize>]>>,
     /// Whether any prompt demands an exact length of its answer.
     pub(crate) exact: bool,
+    /// How much context they take.
+    pub(crate) context: Context,
     /// What their lengths were counted with.
     pub length_source: LengthSource,
     /// The digest of the tokenizer that counted, or the fingerprint of the server's.
@@ -214,6 +217,7 @@ impl PromptSet {
             warmup,
             sessions: ranges.map(Arc::from),
             exact: drawn.exact,
+            context: drawn.context,
             length_source: maker.length_source(),
             tokenizer: counter.map(|c| c.identity().to_owned()),
         })
@@ -324,7 +328,7 @@ impl PromptSet {
     }
 }
 
-/// Returns what prompts depend on of a workload: not its description, not where files lie.
+/// Returns what prompts depend on of a workload: not its description, not where its tokenizer lies.
 fn content_of(workload: &Workload) -> serde_json::Value {
     let mut content = workload.clone();
     content.description = None;
@@ -341,13 +345,14 @@ struct Drawn {
     taken: Vec<u128>,
     compared: bool,
     exact: bool,
+    context: Context,
 }
 
 impl Drawn {
     fn new(folder: &Path, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder)
             .map_err(|e| PromptError(format!("the prompts cannot be kept in {}: {e}", folder.display())))?;
-        Ok(Self { spool, taken: Vec::new(), compared, exact: false })
+        Ok(Self { spool, taken: Vec::new(), compared, exact: false, context: Context::default() })
     }
 
     fn push(&mut self, prompt: &Prompt) -> Result<(), PromptError> {
@@ -355,6 +360,7 @@ impl Drawn {
             self.taken.push(fingerprint(prompt));
         }
         self.exact |= prompt.output_mode == OutputMode::Exact;
+        self.context = self.context.with(prompt);
         self.spool.push(prompt).map_err(|e| unkept(&e))
     }
 }

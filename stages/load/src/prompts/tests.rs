@@ -130,6 +130,24 @@ fn a_pack_file_is_read_and_must_not_change() {
 }
 
 #[test]
+fn a_pack_may_be_one_json_array() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let made = |text: &str| {
+        std::fs::write(file.path(), text).unwrap();
+        PromptSet::generate(&workload(&json!({"pack": {"file": path}})), &origin(1, 1), 0, 2)
+    };
+    let set = made("[\n  {\"prompt\": \"x\", \"output_tokens\": 3},\n  \"y\"\n]\n").unwrap();
+    let lengths: Vec<_> = measured(&set).into_iter().map(|p| (p.text, p.output_tokens)).collect();
+    assert_eq!(lengths[0], ("x".to_owned(), 3));
+    assert_eq!(lengths[1].0, "y");
+    let error = made("[\"x\", {\"text\": \"y\"}]").unwrap_err().to_string();
+    assert!(error.contains("entry 2: no `prompt`"), "{error}");
+    let error = made("\"x\"\n{\n").unwrap_err().to_string();
+    assert!(error.contains("line 2: "), "{error}");
+}
+
+#[test]
 fn a_trace_decides_the_lengths_of_prompts_and_answers() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "timestamp_s,input_tokens,output_tokens\n0,10,33\n1,20,44\n").unwrap();

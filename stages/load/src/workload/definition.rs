@@ -123,8 +123,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pack {
-    /// A JSON Lines file: each line an object with `prompt` (text) and, if it asks for its own
-    /// amount of output, `output_tokens`; or a JSON string.
+    /// A file of JSON Lines, or of one JSON array: each entry an object with `prompt` (text) and, if
+    /// it asks for its own amount of output, `output_tokens`; or a JSON string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise

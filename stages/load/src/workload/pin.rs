@@ -29,6 +29,31 @@ pub(crate) fn pin(workload: &mut Workload) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns what a pinned workload asks for: neither how it is described nor where its files lie.
+pub(crate) fn content(workload: &Workload) -> serde_json::Value {
+    let mut content = workload.clone();
+    content.description = None;
+    forget_places(&mut content.prompts);
+    if let Some(source) = content.sessions.as_mut().and_then(|s| s.follow_up.as_mut()) {
+        forget_places(source);
+    }
+    if let Some(Tokenizer::File(tokenizer)) = &mut content.tokenizer {
+        tokenizer.file.clear();
+    }
+    serde_json::to_value(&content).expect("a workload always serializes")
+}
+
+fn forget_places(source: &mut Source) {
+    match source {
+        Source::Pack(pack) => pack.file = None,
+        Source::Corpus(corpus) => corpus.file.clear(),
+        Source::Dataset(dataset) => dataset.file.clear(),
+        Source::Mixture(parts) => parts.iter_mut().for_each(|part| forget_places(&mut part.prompts)),
+        Source::Trace(trace) => trace.file.clear(),
+        Source::Words(_) | Source::SharedPrefix(_) => {}
+    }
+}
+
 fn pin_source(source: &mut Source) -> Result<(), String> {
     match source {
         Source::Pack(pack) => match &pack.file {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 /// One request as received.
 pub(crate) struct Asked {
+    pub(crate) head: String,
     pub(crate) path: String,
     pub(crate) body: Value,
 }
@@ -65,7 +66,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<(String, Value)>>, answer: &dyn 
     let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
     let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let body = serde_json::from_slice(&bytes[head..head + length]).unwrap_or_default();
-    let asked = Asked { path, body };
+    let asked = Asked { head: text, path, body };
     let pieces = answer(&asked);
     log.lock().unwrap().push((asked.path, asked.body));
     for piece in pieces {

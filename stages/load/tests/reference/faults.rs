@@ -31,6 +31,33 @@ fn a_refused_connection_is_refused_and_many_mean_the_server_is_gone() {
 }
 
 #[test]
+fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts: once the queue is full the kernel answers no more.
+    let waiting: Vec<_> = std::iter::from_fn(|| {
+        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(200)).ok()
+    })
+    .take(16)
+    .collect();
+    assert!(waiting.len() < 16);
+    let run = Run {
+        timeouts: Timeouts { connect: Span::milliseconds(50), ..Timeouts::default() },
+        requests: 2,
+        ..Run::default()
+    };
+    let result = run_load(&run.spec(), &run.target(format!("http://{address}")), &Control::quiet()).unwrap();
+    assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
+    for row in &result.requests {
+        assert_eq!((error(row), row.sent_ns, row.send_lag_ns), ("connect timeout", None, None));
+    }
+}
+
+#[test]
 fn overload_is_an_http_error_with_its_code_and_retry_after() {
     for code in [429, 503] {
         let result = all_become(Fault::Status(code), RequestStatus::HttpError);

@@ -12,6 +12,8 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
+use crate::tokens::tokenizer;
+
 pub(crate) struct NoShelf;
 
 impl Library for NoShelf {
@@ -38,6 +40,9 @@ fn short() -> Json {
     json!({"prompts": {"words": {"length": 9}}, "output": {"tokens": 4, "mode": "exact"}})
 }
 
+/// The context the servers here say they give a request, in tokens.
+const CONTEXT: u64 = 512;
+
 /// Runs a load cell against a server that logs to `log`.
 fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
     run_as(&url_and_log(url, log), parameters, rep, &|job| Load.run(job))
@@ -63,6 +68,7 @@ pub(crate) fn run_as(
         "log_path": live["log_path"],
         "endpoints": {"metrics": "/metrics", "completions": "/v1/completions"},
         "pid": std::process::id(),
+        "limits": {"context_per_slot": CONTEXT},
     });
     let cell = InputCell {
         coordinates: Coordinates::default(),
@@ -193,6 +199,43 @@ fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
     assert_eq!(failure.status, CellStatus::Failed);
     assert_eq!(failure.reason, "no request was answered (8 http_error); the first error: HTTP 400: not now");
     assert_eq!(table(&failure.evidence, "requests").rows(), 10);
+}
+
+#[test]
+fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = tokenizer(folder.path(), "");
+    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let cell = |tokens: u64, output: &Json| {
+        let workload = json!({
+            "prompts": {"words": {"length": {"tokens": tokens}}},
+            "output": output,
+            "tokenizer": {"file": file},
+        });
+        run(&server.url(), log.path(), &parameters(2, &workload), 1)
+    };
+    let exact = json!({"tokens": 4, "mode": "exact"});
+    assert_eq!(cell(CONTEXT - 4, &exact).unwrap().warnings, Vec::<String>::new());
+    let sent = server.truth(10).len();
+    let failure = cell(CONTEXT - 3, &exact).err().unwrap();
+    assert_eq!(
+        failure.reason,
+        "every prompt takes 513 tokens or more with its answer, and the server's context holds 512; nothing was sent"
+    );
+    assert_eq!(server.truth(10).len(), sent);
+    // Under a cap the answer may end in time.
+    let done = cell(CONTEXT - 3, &json!({"tokens": 4})).unwrap();
+    assert!(done.warnings[0].contains("the longest answer asked for take 513 tokens"), "{:?}", done.warnings);
+    // Where some fit, those that do not become rows.
+    let words = |tokens: u64| json!({"words": {"length": {"tokens": tokens}}});
+    let mixture = json!([
+        {"name": "short", "weight": 1, "prompts": words(20)},
+        {"name": "long", "weight": 1, "prompts": words(CONTEXT)},
+    ]);
+    let workload = json!({"prompts": {"mixture": mixture}, "output": exact, "tokenizer": {"file": file}});
+    let done = run(&server.url(), log.path(), &parameters(2, &workload), 1).unwrap();
+    assert!(done.warnings[0].contains("the longest prompt takes 516 tokens"), "{:?}", done.warnings);
 }
 
 #[test]

@@ -137,6 +137,57 @@ fn two_names_for_one_workload_are_refused_with_both() {
 }
 
 #[test]
+fn one_file_in_two_places_is_one_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    let pack = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        json!({"prompts": {"pack": {"file": path}}, "output": {"tokens": 4}})
+    };
+    let plan = |second: &str| {
+        let text = json!({
+            "experiment": "places",
+            "seed": 1,
+            "axes": {"w": ["chat", "code"]},
+            "workloads": {"chat": pack("a.jsonl", "\"say yes\"\n"), "code": pack("b.jsonl", second)},
+            "stages": {"load": {
+                "kind": "load", "over": ["w"], "workload": "${w}", "arrival": "sequential", "requests": 1,
+            }},
+        })
+        .to_string();
+        load_text(&text, std::path::Path::new("places.yaml"), &registry(), &Options::default(), &NoFiles)
+            .map(|_| ())
+            .map_err(|e| e.0[0].message.clone())
+    };
+    let error = plan("\"say yes\"\n").unwrap_err();
+    assert!(error.contains("`chat` and `code` are one and the same"), "{error}");
+    assert_eq!(plan("\"say no\"\n"), Ok(()));
+}
+
+#[test]
+fn one_workload_written_under_two_labels_is_refused() {
+    let workload = |tokens: u32| json!({"prompts": {"words": {"length": 8}}, "output": {"tokens": tokens}});
+    let plan = |code: u32| {
+        let text = json!({
+            "experiment": "labels",
+            "seed": 1,
+            "axes": {"task": {"chat": {"workload": workload(4)}, "code": {"workload": workload(code)}}, "rep": [1, 2]},
+            "stages": {"load": {
+                "kind": "load", "over": ["task", "rep"], "workload": "${task.workload}",
+                "arrival": "sequential", "requests": 1,
+            }},
+        })
+        .to_string();
+        load_text(&text, std::path::Path::new("labels.yaml"), &registry(), &Options::default(), &NoFiles)
+            .map(|_| ())
+            .map_err(|e| e.0[0].message.clone())
+    };
+    let error = plan(4).unwrap_err();
+    assert!(error.contains("task=chat,rep=1 and task=code,rep=1 are one and the same"), "{error}");
+    assert_eq!(plan(5), Ok(()));
+}
+
+#[test]
 fn a_length_in_tokens_that_nothing_can_count_is_refused_while_planning() {
     let text = json!({
         "experiment": "uncounted",

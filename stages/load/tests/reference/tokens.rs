@@ -6,8 +6,8 @@ use crate::canned::{Canned, document, events};
 use crate::common::Run;
 use artifacts::{Digest, Scalar, Table};
 use load::{
-    Api, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings, Target, Workload,
-    run_load, tables,
+    Api, Delivery, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings, Target,
+    TokenSource, Workload, run_load, tables,
 };
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
@@ -25,7 +25,7 @@ impl Library for NoShelf {
 }
 
 /// Writes a `tokenizer.json` whose tokens are single characters: a BPE without merges.
-fn tokenizer(folder: &Path, more: &str) -> PathBuf {
+pub(crate) fn tokenizer(folder: &Path, more: &str) -> PathBuf {
     let characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .,-'";
     let vocabulary: serde_json::Map<String, Json> = characters
         .chars()
@@ -149,6 +149,40 @@ fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
     let set = PromptSet::generate(&replayed, &origin(), 0, 1).unwrap();
     assert_eq!((first(&set).tokens, first(&set).output_tokens), (Some(77), 5));
     assert_eq!(set.length_source, LengthSource::TokenizerFile);
+}
+
+#[test]
+fn answers_without_usage_are_counted_by_the_tokenizer_and_never_against_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = workload(&json!({"tokenizer": {"file": tokenizer(folder.path(), "")}}));
+    let counted = |workload: &Workload, usage: Option<i64>, delivery: Delivery| {
+        let server = Canned::start(move |_| {
+            let last = json!({"choices": [{"text": "", "finish_reason": "stop"}],
+                "usage": usage.map(|n| json!({"completion_tokens": n}))});
+            match delivery {
+                // Two chunks of six characters.
+                Delivery::Streamed => events(&[
+                    json!({"choices": [{"text": "well, "}]}),
+                    json!({"choices": [{"text": "indeed"}]}),
+                    last,
+                ]),
+                Delivery::Whole => {
+                    document(&json!({"choices": [{"text": "well, indeed", "finish_reason": "stop"}]}))
+                }
+            }
+        });
+        let run = Run { requests: 1, delivery, ..Run::default() };
+        let spec = LoadSpec { workload: workload.clone(), ..run.spec() };
+        let result = run_load(&spec, &run.target(server.url.clone()), &Control::quiet()).unwrap();
+        (result.requests[0].output_tokens, result.requests[0].tokens_source)
+    };
+    let bare = Workload { tokenizer: None, ..workload.clone() };
+    let (streamed, whole) = (Delivery::Streamed, Delivery::Whole);
+    assert_eq!(counted(&workload, None, streamed), (Some(12), Some(TokenSource::Tokenizer)));
+    assert_eq!(counted(&workload, None, whole), (Some(12), Some(TokenSource::Tokenizer)));
+    assert_eq!(counted(&workload, Some(3), streamed), (Some(3), Some(TokenSource::Usage)));
+    assert_eq!(counted(&bare, None, streamed), (Some(2), Some(TokenSource::Chunks)));
+    assert_eq!(counted(&bare, None, whole), (None, None));
 }
 
 /// A server that has a token for each word, and answers prompts with "x"; `shape` is its form of

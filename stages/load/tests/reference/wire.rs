@@ -1,8 +1,11 @@
 //! What a server may do with its bytes: where they are cut, how much there is of them, and which
 //! events carry text.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use crate::canned::{Canned, Pieces, events, head};
-use crate::common::Run;
+use crate::common::{Run, closed};
 use load::{Api, LoadResult, RequestStatus, Target, TokenSource, run_load};
 use pipeline::stage::Control;
 use serde_json::json;
@@ -34,6 +37,31 @@ fn a_head_beyond_its_limit_is_malformed_and_ends() {
         assert_eq!(row.status, RequestStatus::MalformedStream, "{:?}", row.error);
         assert!(row.received_bytes < 400_000);
     }
+}
+
+#[test]
+fn a_body_beyond_its_limit_is_malformed_and_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let _request = stream.read(&mut [0; 4096]);
+                let comment = format!(": {}\n", "x".repeat(1 << 20)).into_bytes();
+                let mut sent = stream.write_all(&head("text/event-stream"));
+                while sent.is_ok() {
+                    sent = stream.write_all(&comment);
+                }
+            });
+        }
+    });
+    let run = Run { requests: 1, arrival: closed(1), api: Api::OpenaiChat, ..Run::default() };
+    let result = run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
+    let row = &result.requests[0];
+    assert_eq!(row.status, RequestStatus::MalformedStream, "{:?}", row.error);
+    assert_eq!(row.error.as_deref(), Some("the response is longer than 268435456 bytes"));
+    // No more is kept than was read when the limit was passed.
+    assert!((268_435_456..300_000_000).contains(&row.received_bytes), "{}", row.received_bytes);
 }
 
 #[test]
@@ -126,6 +154,23 @@ fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
             assert_eq!(row.error.as_deref(), Some(format!("HTTP {code}: too many").as_str()));
         }
     }
+}
+
+#[test]
+fn headers_of_ones_own_go_with_every_request() {
+    let server = Canned::start(|asked| {
+        assert!(asked.head.contains("\r\nX-Route: blue\r\n"), "{}", asked.head);
+        events(&[delta("yes"), finish()])
+    });
+    let run = Run { requests: 2, api: Api::OpenaiChat, ..Run::default() };
+    let headers = vec![("X-Route".to_owned(), "blue".to_owned())];
+    let target = Target { headers, ..run.target(server.url.clone()) };
+    let result = run_load(&run.spec(), &target, &Control::quiet()).unwrap();
+    assert!(result.requests.iter().all(|row| row.status == RequestStatus::Ok));
+    let headers = vec![("X-Route".to_owned(), "blue\r\nX-More: red".to_owned())];
+    let target = Target { headers, ..target };
+    let error = run_load(&run.spec(), &target, &Control::quiet()).unwrap_err();
+    assert!(error.to_string().contains("header X-Route: "), "{error}");
 }
 
 #[test]

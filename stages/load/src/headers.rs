@@ -1,0 +1,66 @@
+//! Headers of one's own, sent with every request of the load.
+
+/// What every request has already.
+const OURS: [&str; 8] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "te",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// What holds a secret as a rule.
+const SECRETS: [&str; 6] =
+    ["api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"];
+
+/// Returns what is wrong with a header of one's own, and what to do, if anything is: its name is no
+/// token of HTTP (RFC 9110, section 5.6.2), its value holds more than printable ASCII, spaces and
+/// tabs, the generator writes it itself, or it would store a secret among the parameters.
+pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)> {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let lower = name.to_ascii_lowercase();
+    if name.is_empty() || !name.chars().all(token) {
+        return Some((format!("`{name}` is no name of a header"), "write it like `X-Route`"));
+    }
+    if !value.chars().all(|c| c == '\t' || (' '..='~').contains(&c)) {
+        return Some((
+            format!("header {name}: a value holds printable ASCII, spaces and tabs"),
+            "write it on one line",
+        ));
+    }
+    if OURS.contains(&lower.as_str()) {
+        return Some((format!("header {name}: every request has it already"), "leave it out"));
+    }
+    SECRETS.contains(&lower.as_str()).then(|| {
+        (
+            format!("header {name}: what is written here is stored, and this is a secret"),
+            "name the environment variable of the key: it is sent as `Authorization: Bearer`, and stored nowhere",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::header_problem;
+
+    #[test]
+    fn a_header_is_a_name_and_one_line_and_neither_ours_nor_a_secret() {
+        assert_eq!(header_problem("X-Route", "a b; c=\"d\""), None);
+        for (name, value, told) in [
+            ("", "x", "no name"),
+            ("X Route", "x", "no name"),
+            ("X-Route:", "x", "no name"),
+            ("X-Route", "a\r\nHost: b", "printable"),
+            ("X-Route", "ü", "printable"),
+            ("Content-length", "3", "already"),
+            ("authorization", "Bearer x", "a secret"),
+            ("X-API-Key", "x", "a secret"),
+        ] {
+            let (message, _) = header_problem(name, value).unwrap();
+            assert!(message.contains(told), "{name}: {message}");
+        }
+    }
+}
