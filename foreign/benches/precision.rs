@@ -1,8 +1,8 @@
-//! Precision and recall on reports whose cases were found by hand. The reports are not ours to publish, so the test
-//! is run by hand, where `BENCHTRAIL_FOREIGN_REPORTS` names a folder with them (`000_*.txt`, `004_*.txt`). Errors planted
-//! in reports of our own (`planted`) and alterations of right ones (`mutations`) are told apart in every run of the tests.
+//! Precision and recall on reports whose cases were found by hand. They are not ours to publish:
+//! `cargo bench -p foreign --bench precision -- DIR` reads them (`000_*.txt`, `004_*.txt`) from a folder. Errors planted in
+//! reports of our own, and alterations of right ones, are told apart by the tests.
 
-#![expect(clippy::print_stderr, reason = "says what it measured")]
+#![expect(clippy::print_stdout, reason = "says what it measured")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,11 +16,11 @@ const CASES: usize = 63;
 /// Every finding, judged by hand against the report: report, line, rule, verdict, the listed case it is (or `-`).
 const VERDICTS: &str = include_str!("verdicts.tsv");
 
-#[test]
-#[ignore = "needs reports that are not ours to publish, in the folder BENCHTRAIL_FOREIGN_REPORTS"]
-fn precision_and_recall_do_not_fall() {
-    let folder =
-        std::env::var_os("BENCHTRAIL_FOREIGN_REPORTS").expect("BENCHTRAIL_FOREIGN_REPORTS names a folder");
+fn main() {
+    let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) else {
+        println!("name a folder of reports: cargo bench -p foreign --bench precision -- DIR");
+        return;
+    };
     let verdicts: Vec<Vec<&str>> = VERDICTS.lines().skip(1).map(|line| line.split('\t').collect()).collect();
     let (mut right, mut all, mut cases, mut unjudged) = (0, 0, BTreeSet::new(), Vec::new());
     let mut paths: Vec<_> =
@@ -46,7 +46,7 @@ fn precision_and_recall_do_not_fall() {
             }
         }
     }
-    eprintln!("precision {right} of {all}, recall {} of {CASES} cases", cases.len());
+    println!("precision {right} of {all}, recall {} of {CASES} cases", cases.len());
     assert!(
         unjudged.is_empty(),
         "judge these by hand and add them to verdicts.tsv:\n{}",
