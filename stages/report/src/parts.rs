@@ -86,7 +86,16 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
     });
     let w = world.clone();
-    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
+    environment.add_function("outputs", move |stage: &str, columns: Option<Vec<String>>| {
+        let columns = columns.unwrap_or_default();
+        let mut names = Vec::new();
+        for name in w.data.tables_of(stage) {
+            if columns.is_empty() || w.data.view(&name, &Vec::new()).map_err(error_of)?.table.has(&columns) {
+                names.push(name);
+            }
+        }
+        Ok::<_, Error>(names)
+    });
     let w = world.clone();
     environment.add_function("whole_table", move |state: &State, name: &str| {
         Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
