@@ -213,8 +213,13 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     }
     if !arguments.keep_going && !summary.done && skipped.len() > 1 {
         say(&format!(
-            "{} cells were skipped; `--keep-going` goes on with those that can do without the failed",
-            skipped.len()
+            "{} cells were skipped; {}",
+            skipped.len(),
+            if summary.interrupted {
+                "the same command goes on where this one was stopped"
+            } else {
+                "`--keep-going` goes on with those that can do without the failed"
+            }
         ));
     }
     if trouble.len() > TROUBLE_SHOWN || skipped.len() > 1 {
