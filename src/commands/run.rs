@@ -194,7 +194,8 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value
 
 fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &[PathBuf], gates: &[String]) {
     let counts: Vec<String> = summary.counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    say(&format!("{} cells executed; {}", summary.executed, counts.join(", ")));
+    let executed = if summary.executed == 1 { "cell" } else { "cells" };
+    say(&format!("{} {executed} executed; {}", summary.executed, counts.join(", ")));
     for gate in gates {
         say(&format!("gate failed: {gate}"));
     }

@@ -119,7 +119,10 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function("title", move |state: &State| {
         let text = match &w.parameters.title {
             Some(title) => render_text(&w, state.env(), "title", title)?,
-            None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(error_of)?,
+            None => {
+                let titled = w.data.study().map_err(|e| error_of(e.into()))?.spec["title"].is_string();
+                w.spec(if titled { "title" } else { "name" }, "").map_err(error_of)?
+            }
         };
         Ok::<_, Error>(Value::from_object(Shown(text)))
     });

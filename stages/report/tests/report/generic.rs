@@ -133,6 +133,14 @@ fn with_table(name: &str, table: &Table) -> String {
 }
 
 #[test]
+fn a_study_without_a_title_is_headed_by_its_name() {
+    let mut lab = lab();
+    lab.study.spec["title"] = json!(null);
+    let text = markdown(&lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap());
+    assert!(text.starts_with("# quickstart\n"), "{text}");
+}
+
+#[test]
 fn a_table_may_be_named_with_a_word_that_prose_could_not_use() {
     let table = Table::new(vec![Column::float("latency", [Some(1.5)]).unit("ms")]).unwrap();
     assert!(with_table("worst_p99", &table).contains("### `results.worst_p99`"));
