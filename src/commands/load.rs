@@ -286,7 +286,8 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
         path: None,
         headers: Vec::new(),
         api_key,
-        metrics: Some(arguments.metrics.clone()),
+        // Without a folder nothing would be left of them.
+        metrics: arguments.out.is_some().then(|| arguments.metrics.clone()),
         log: None,
     })
 }
