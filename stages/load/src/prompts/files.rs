@@ -38,7 +38,9 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
     let mut prompts = Vec::new();
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |message: String| PromptError(format!("prompt pack {file}, line {}: {message}", i + 1));
-        let value: Value = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+        let value: Value = serde_json::from_str(line).map_err(|e| {
+            wrong(format!("column {} is not JSON; a line is {{\"prompt\": \"…\"}}", e.column()))
+        })?;
         let prompt = value
             .as_str()
             .or_else(|| value["prompt"].as_str())
@@ -49,6 +51,9 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
             return Err(wrong(format!("`output_tokens` is {output}")));
         }
         prompts.push((prompt.to_owned(), tokens));
+    }
+    if prompts.is_empty() {
+        return Err(PromptError(format!("prompt pack {file} holds no prompts")));
     }
     Ok(prompts)
 }
