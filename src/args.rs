@@ -363,13 +363,16 @@ pub(crate) struct LoadArgs {
     pub(crate) headers: Vec<(String, String)>,
 
     /// So many clients, each sending its next request when its last is answered [default: 1].
-    #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive")]
+    #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive",
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
     /// Poisson arrivals, so many requests a second, whatever the server does.
-    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive")]
+    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
+          value_parser = parse_rate, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
     /// Evenly spaced arrivals, so many requests a second, whatever the server does.
-    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive")]
+    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
+          value_parser = parse_rate, allow_negative_numbers = true)]
     pub(crate) constant: Option<f64>,
     /// Every request at once.
     #[arg(long, group = "arrivals", help_heading = "When requests arrive")]
@@ -397,7 +400,8 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "SHAPE", requires = "rate", help_heading = "When requests arrive")]
     pub(crate) burstiness: Option<f64>,
     /// How many requests are measured [default: 64; what fits into a ladder or ramp; all of a trace].
-    #[arg(long, value_name = "N", help_heading = "When requests arrive")]
+    #[arg(long, value_name = "N", help_heading = "When requests arrive",
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// How many requests are sent and answered before, and not counted.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "When requests arrive")]
@@ -430,23 +434,23 @@ pub(crate) struct LoadArgs {
     pub(crate) seed: u64,
 
     /// For opening a connection.
-    #[arg(long, value_name = "SPAN", default_value = "10 s", help_heading = "Time limits")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "10 s", help_heading = "Time limits")]
     pub(crate) connect_timeout: String,
     /// From sending to the first byte of the answer's body.
-    #[arg(long, value_name = "SPAN", default_value = "5 min", help_heading = "Time limits")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5 min", help_heading = "Time limits")]
     pub(crate) first_token_timeout: String,
     /// Between bytes of the answer's body.
-    #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 min", help_heading = "Time limits")]
     pub(crate) inter_token_timeout: String,
     /// From sending to the answer's end.
-    #[arg(long, value_name = "SPAN", default_value = "1 h", help_heading = "Time limits")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 h", help_heading = "Time limits")]
     pub(crate) timeout: String,
     /// No byte on any stream for so long ends the run as hung; `0 s` never does.
-    #[arg(long, value_name = "SPAN", default_value = "1 min", help_heading = "Time limits")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 min", help_heading = "Time limits")]
     pub(crate) heartbeat: String,
 
     /// From one sample beside the load to the next; samples are taken with --out.
-    #[arg(long, value_name = "SPAN", default_value = "1 s", help_heading = "Beside the load")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 s", help_heading = "Beside the load")]
     pub(crate) telemetry_interval: String,
     /// Where GPUs are read: `auto`, `nvml`, `nvidia-smi` or `none`.
     #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Beside the load")]
@@ -794,6 +798,15 @@ fn parse_count(text: &str) -> Result<(u32, u32), String> {
 }
 
 /// Reads two spans of time, separated by a comma.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "a number of requests a second above 0 is wanted".to_owned())
+}
+
+fn parse_span(text: &str) -> Result<String, String> {
+    load::Span::parse(text).map(|_| text.to_owned())
+}
+
 fn parse_spans(text: &str) -> Result<(String, String), String> {
     let (first, second) = text.split_once(',').ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
     load::Span::parse(first)?;

@@ -7,6 +7,7 @@ mod commands;
 mod dry_run;
 mod exit;
 mod locks;
+mod other_words;
 mod progress;
 mod project;
 mod registry;
@@ -35,7 +36,10 @@ fn main() -> ExitCode {
         let served = load::reference::serve_process(arguments, std::io::stdin(), std::io::stdout());
         return served.map_or_else(|error| exit::Stop::machine(error).report(), |()| ExitCode::SUCCESS);
     }
-    match commands::execute(&args::Cli::parse()) {
+    let cli = args::Cli::try_parse().unwrap_or_else(|error| other_words::with_our_word(error).exit());
+    let done = commands::execute(&cli);
+    let written = terminal::finish().map_err(exit::Stop::machine);
+    match done.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => stop.report(),
     }

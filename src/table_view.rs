@@ -80,7 +80,7 @@ impl View {
         if to - from < all {
             text.push_str(&format!("\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"));
         } else {
-            text.push_str(&format!("\n{all} rows"));
+            text.push_str(&format!("\n{all} {}", if all == 1 { "row" } else { "rows" }));
         }
         Ok(text)
     }

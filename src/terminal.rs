@@ -1,12 +1,30 @@
 //! The only place that writes to standard output and standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
-/// Writes a line to standard output. A closed pipe (`| head`) ends the output, not in an error.
+/// Why standard output took less than it was given.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
+/// Writes a line to standard output; [`finish`] says whether all lines arrived.
 pub(crate) fn say(text: &str) {
-    let mut out = io::stdout().lock();
-    // Nobody is left to tell when the reader is gone.
-    let _closed_pipe = writeln!(out, "{text}");
+    if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
+        // The first error is the one that is told.
+        let _ = UNWRITTEN.set(error);
+    }
+}
+
+/// Ends standard output. A closed pipe (`| head`) is the reader's wish and no error.
+///
+/// # Errors
+/// If a part of what was said could not be written, for instance to a full disk.
+pub(crate) fn finish() -> Result<(), String> {
+    let flushed = io::stdout().lock().flush();
+    let unwritten = UNWRITTEN.get().or(flushed.as_ref().err());
+    match unwritten.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+        Some(error) => Err(format!("standard output is not complete: {error}")),
+        None => Ok(()),
+    }
 }
 
 /// Writes bytes to standard output as they are.

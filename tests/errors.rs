@@ -18,6 +18,16 @@ fn a_missing_experiment_file_is_named() {
 }
 
 #[test]
+fn an_answer_that_could_not_be_written_is_no_success() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let project = Project::new();
+    let outcome = project.command(["schema"]).stdout(full).output().unwrap();
+    let told = String::from_utf8(outcome.stderr).unwrap();
+    assert_eq!(outcome.status.code(), Some(4), "{told}");
+    assert!(told.contains("standard output is not complete"), "{told}");
+}
+
+#[test]
 fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
     let spoil = |project: &Project| {
         project.edit(

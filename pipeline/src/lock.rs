@@ -133,7 +133,11 @@ impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let remedy = "restore the file, or delete it and run again (results stay in the store)";
         match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Io(path, error) => write!(
+                f,
+                "{}: {error}; the lock lies beside the experiment, in a folder that must be writable",
+                path.display()
+            ),
             Self::Line(path, line, what) => write!(f, "{}:{line}: {what}; {remedy}", path.display()),
             Self::Trail(path, digests) => write!(
                 f,
@@ -284,6 +288,16 @@ impl Lock {
         Ok(lock)
     }
 
+    /// Checks that a lock can be written at this path, by writing a file beside it.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn try_place(path: &Path) -> Result<(), LockError> {
+        let trial = beside(path);
+        let made = fs::File::create(&trial).and_then(|_| fs::remove_file(&trial));
+        made.map_err(|e| LockError::Io(path.to_owned(), e))
+    }
+
     /// Writes the file if its text would change; the old or the new text is there at every
     /// instant. Returns whether it was written.
     ///
@@ -298,7 +312,7 @@ impl Lock {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(error(e)),
         }
-        let temporary = path.with_extension(format!("{}.lock.tmp", std::process::id()));
+        let temporary = beside(path);
         let write = || {
             let mut file = fs::File::create(&temporary)?;
             file.write_all(text.as_bytes())?;
@@ -324,6 +338,11 @@ impl Lock {
     pub fn records(&self) -> impl Iterator<Item = Digest> + '_ {
         self.stages.iter().flat_map(|s| s.cells.iter().filter_map(|c| c.record))
     }
+}
+
+/// Returns where a lock is written before it takes its name.
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension(format!("{}.lock.tmp", std::process::id()))
 }
 
 /// A name or reason on one line: as in JSON, without quotes where none are needed for names.
@@ -434,6 +453,17 @@ mod tests {
     fn an_edited_reason_no_longer_fits_the_trail() {
         let text = sample().to_text().replace("on this machine", "everywhere");
         assert!(parse(&text).unwrap_err().contains("the file was edited"));
+    }
+
+    #[test]
+    fn a_place_that_takes_no_lock_is_known_without_writing_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("study.lock");
+        Lock::try_place(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::write(folder.path().join("file"), "").unwrap();
+        let error = Lock::try_place(&folder.path().join("file/study.lock")).unwrap_err().to_string();
+        assert!(error.contains("study.lock") && error.contains("beside the experiment"), "{error}");
     }
 
     #[test]

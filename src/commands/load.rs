@@ -35,7 +35,8 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         model: arguments.model.as_deref(),
         api: &arguments.api,
         api_key_env: arguments.api_key_env.as_deref(),
-        metrics: Some(&arguments.metrics),
+        // Without a folder nothing would be left of them.
+        metrics: arguments.out.is_some().then_some(&arguments.metrics),
         headers: &arguments.headers,
     };
     let target = server.target()?;
@@ -74,12 +75,21 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let control = Control::new(cancelled, None, Box::new(move |progress| shown.set_position(progress.done)));
     let slo = slo(arguments);
     let mut summarizer = Summarizer::new(slo, folder);
+    let mut without_text = 0_u64;
     let result = run_load_into(&spec, &target, &beside, folder, &control, &mut |row, chunks| {
+        let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
+        without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
         summarizer.add(row, chunks)
     });
     bar.finish_and_clear();
     let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
     result.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    if without_text > 0 {
+        complain(&format!(
+            "warning: {without_text} requests were answered completely, but without any text: they count as \
+             successful and have no latencies; look at what the server sends"
+        ));
+    }
     let summary =
         summarizer.finish().map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
     let compat = compat(arguments, &result, &slo)?;
@@ -251,12 +261,21 @@ impl Server<'_> {
         let api = Api::from_word(self.api).expect("the parser admits only words of APIs");
         // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
         let base_url = self.url.trim_end_matches('/');
+        if let Some((base, endpoint)) = base_url.split_once("/v1/")
+            && endpoint.ends_with("completions")
+        {
+            return Err(Stop::usage(format!("{base_url}: --url is the server's base, without an endpoint"))
+                .hint(format!("--url {base}; --api chooses the endpoint")));
+        }
         let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
         let needs_name =
             matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
         let model = match (list_models(&base_url, self.ca_file, api_key.as_ref()), self.model) {
             (Err(ModelsError::Url(message)), _) => {
                 return Err(Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT"));
+            }
+            (Err(ModelsError::Host(message)), _) => {
+                return Err(Stop::failed(message).hint("correct the host's name in --url"));
             }
             (Err(ModelsError::Tls(error)), _) => {
                 return Err(Stop::failed(format!("{base_url}: TLS: {}", error.reason)).hint(error.remedy));
@@ -269,8 +288,17 @@ impl Server<'_> {
             (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
             (Err(_), None) if !needs_name => String::new(),
             (Err(error), None) => {
-                return Err(Stop::failed(format!("{base_url} does not tell its models: {error}"))
-                    .hint("name the model with --model"));
+                let hint = match &error {
+                    ModelsError::Status(401 | 403, _) if self.api_key_env.is_some() => {
+                        "check the key in the environment variable of --api-key-env"
+                    }
+                    ModelsError::Status(401 | 403, _) => {
+                        "name the environment variable that holds the API key with --api-key-env"
+                    }
+                    ModelsError::Status(300..=399, _) => "give the URL it redirects to",
+                    _ => "is --url the base of an inference server? If so, name the model with --model",
+                };
+                return Err(Stop::failed(format!("{base_url} does not tell its models: {error}")).hint(hint));
             }
         };
         Ok(Target {

@@ -38,8 +38,11 @@ pub(super) fn compat_table(tool: Tool, figures: &[Figure]) -> String {
     let rows: Vec<Vec<String>> = figures
         .iter()
         .map(|figure| {
-            let value = figure.value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
             let unit = if figure.unit == "1" { "" } else { figure.unit };
+            let value = figure.value.map_or_else(
+                || "–".to_owned(),
+                |v| if unit.is_empty() && v.fract() == 0.0 { v.to_string() } else { format!("{v:.3}") },
+            );
             vec![figure.name.clone(), value, unit.to_owned()]
         })
         .collect();

@@ -134,17 +134,25 @@ fn because(decision: &Decision) -> String {
 pub(super) fn estimate(plan: &Plan) -> String {
     let todo = plan.total.run + plan.total.after;
     match plan.estimate_s {
+        _ if todo == 0 && plan.total.blocked > 0 => {
+            format!("nothing can be executed: {} blocked", cells(plan.total.blocked))
+        }
         _ if todo == 0 => "nothing to execute".to_owned(),
-        None => format!("{todo} cells may execute; nothing is known yet of how long they take"),
+        None => format!("{} may execute; nothing is known yet of how long that takes", cells(todo)),
         Some(span) if plan.without_estimate == 0 => {
-            format!("{todo} cells may execute: about {} by earlier records", seconds(span))
+            format!("{} may execute: about {} by earlier records", cells(todo), seconds(span))
         }
         Some(span) => format!(
-            "{todo} cells may execute: about {} by earlier records, not counting {} cells of which none is known",
+            "{} may execute: about {} by earlier records, not counting {} of which none is known",
+            cells(todo),
             seconds(span),
-            plan.without_estimate
+            cells(plan.without_estimate)
         ),
     }
+}
+
+fn cells(count: usize) -> String {
+    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
 fn json_of(plan: &Plan) -> serde_json::Value {

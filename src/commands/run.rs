@@ -194,7 +194,8 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value
 
 fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &[PathBuf], gates: &[String]) {
     let counts: Vec<String> = summary.counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    say(&format!("{} cells executed; {}", summary.executed, counts.join(", ")));
+    let executed = if summary.executed == 1 { "cell" } else { "cells" };
+    say(&format!("{} {executed} executed; {}", summary.executed, counts.join(", ")));
     for gate in gates {
         say(&format!("gate failed: {gate}"));
     }
@@ -213,8 +214,13 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
     }
     if !arguments.keep_going && !summary.done && skipped.len() > 1 {
         say(&format!(
-            "{} cells were skipped; `--keep-going` goes on with those that can do without the failed",
-            skipped.len()
+            "{} cells were skipped; {}",
+            skipped.len(),
+            if summary.interrupted {
+                "the same command goes on where this one was stopped"
+            } else {
+                "`--keep-going` goes on with those that can do without the failed"
+            }
         ));
     }
     if trouble.len() > TROUBLE_SHOWN || skipped.len() > 1 {

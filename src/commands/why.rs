@@ -74,6 +74,11 @@ fn statement(document: &Document, query: &Query, error: TrailError, global: &Glo
 /// # Errors
 /// If one of them is not there or not readable.
 pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
+    if report.extension().is_some_and(|extension| extension == "html") {
+        let markdown = report.with_extension("md");
+        return Err(Stop::usage(format!("{}: places are those of the report in Markdown", shown(report)))
+            .hint(format!("name {}, with the LINE:COLUMN that the page's trails give", shown(&markdown))));
+    }
     Ok(Document::open(report, &trace_file(report))?)
 }
 

@@ -39,7 +39,7 @@ impl Store {
             }
         }
         self.sync(&fresh)?;
-        lock(&self.index).write(&fresh, commits)?;
+        self.index()?.write(&fresh, commits)?;
         let mut left = lock(&self.pending);
         for digest in &pending {
             left.remove(digest);
@@ -52,7 +52,7 @@ impl Store {
     fn admit(&self, digest: &Digest, fresh: &mut BTreeMap<Digest, u64>) -> Result<(), StoreError> {
         let path = self.path(digest);
         let size = size_of(&path)?.ok_or(StoreError::Missing(*digest))?;
-        if lock(&self.index).size_of(digest)? == Some(size) {
+        if self.index()?.size_of(digest)? == Some(size) {
             return Ok(());
         }
         if hash_file(&path)?.0 != *digest {

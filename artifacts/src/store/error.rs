@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rusqlite::ErrorCode;
+
 use crate::Digest;
 
 /// The store cannot do what it was asked; names the object or path.
@@ -32,6 +34,20 @@ impl StoreError {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io(path.to_owned(), error)
     }
+
+    /// Whether the store may be whole, but cannot be written by this process.
+    pub(super) fn is_read_only(&self) -> bool {
+        match self {
+            Self::Io(_, error) => {
+                matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+            }
+            Self::Index(_, error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+            ),
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -48,11 +64,16 @@ impl fmt::Display for StoreError {
             Self::NoStore(path) => {
                 write!(f, "{} holds no store: there is no `objects` folder in it", path.display())
             }
-            Self::Index(path, error) => write!(
-                f,
-                "the store's index {} refused: {error} (it is derived data: delete it and it is rebuilt)",
-                path.display()
-            ),
+            Self::Index(path, error) => {
+                let remedy = match error.sqlite_error_code() {
+                    Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                        "you may not write there: name a store of your own"
+                    }
+                    Some(ErrorCode::DiskFull) => "free some space and try again; what is stored is whole",
+                    _ => "it is derived data: delete it and it is rebuilt",
+                };
+                write!(f, "the store's index {} refused: {error} ({remedy})", path.display())
+            }
             Self::IndexVersion(path, version) => write!(
                 f,
                 "the store's index {} has version {version}, unknown to this program \

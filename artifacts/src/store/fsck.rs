@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::gc::remove;
-use super::objects::{hash_file, lock, size_of};
+use super::objects::{hash_file, size_of};
 use super::walk::{Found, metadata_of};
 use super::{ReadRecord, Store, StoreError};
 use crate::Digest;
@@ -150,7 +150,8 @@ impl Store {
             objects.iter().filter(|f| options.subset.is_none_or(|s| s.holds(&f.digest))).collect();
         let damaged = self.hash_all(&chosen, &mut report)?;
         self.check_index(&mut report)?;
-        let records: BTreeSet<Digest> = lock(&self.index)
+        let records: BTreeSet<Digest> = self
+            .index()?
             .records()?
             .into_iter()
             .filter(|r| options.subset.is_none_or(|s| s.holds(r)) && !damaged.contains(r))
@@ -188,7 +189,7 @@ impl Store {
 
     /// Compares the rows of the index with the files.
     fn check_index(&self, report: &mut FsckReport) -> Result<(), StoreError> {
-        let index = lock(&self.index);
+        let index = self.index()?;
         for line in index.inconsistencies()? {
             report.find(FindingKind::BrokenIndex, None, index.path.clone(), line);
         }
@@ -241,7 +242,7 @@ impl Store {
                 report.name_record(*record);
                 continue;
             };
-            if let Some(detail) = lock(&self.index).forgery(&view.commit)? {
+            if let Some(detail) = self.index()?.forgery(&view.commit)? {
                 report.find(FindingKind::Forged, Some(*record), self.path(record), detail);
                 report.name_record(*record);
             }
@@ -275,7 +276,7 @@ impl Store {
                 gone.extend(finding.object);
             }
         }
-        let mut index = lock(&self.index);
+        let mut index = self.index()?;
         index.forget(&gone)?;
         index.retire(&records)
     }

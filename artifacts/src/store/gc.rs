@@ -6,7 +6,6 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use super::hold::lock_file;
-use super::objects::lock;
 use super::walk::{Found, metadata_of};
 use super::{ReadRecord, Store, StoreError};
 use crate::Digest;
@@ -99,7 +98,7 @@ impl Store {
         let cutoff = began.checked_sub(options.grace).unwrap_or(SystemTime::UNIX_EPOCH);
         let cutoff = oldest_run.map_or(cutoff, |run| cutoff.min(run));
         self.mark(&held, &sizes, &read, &mut marks)?;
-        let records = lock(&self.index).records()?;
+        let records = self.index()?.records()?;
         let young: Vec<Digest> = objects
             .iter()
             .filter(|f| f.modified >= cutoff && records.contains(&f.digest))
@@ -120,8 +119,8 @@ impl Store {
         }
         let digests: Vec<Digest> = victims.iter().map(|f| f.digest).collect();
         report.retired = match options.mode {
-            GcMode::DryRun => lock(&self.index).records_naming(&digests)?.len() as u64,
-            GcMode::Sweep => lock(&self.index).forget(&digests)?,
+            GcMode::DryRun => self.index()?.records_naming(&digests)?.len() as u64,
+            GcMode::Sweep => self.index()?.forget(&digests)?,
         };
         drop(alone);
 

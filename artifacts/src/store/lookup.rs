@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 
 use super::index::{all_newest_first, connect, newest};
-use super::objects::lock;
 use super::{Cached, Store, StoreError};
 use crate::ActionKey;
 
@@ -26,7 +25,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn lookup(&self) -> Result<Lookup<'_>, StoreError> {
-        let path = lock(&self.index).path.clone();
+        let path = self.index()?.path.clone();
         let open = || {
             let connection = connect(&path)?;
             connection.execute_batch("PRAGMA query_only = 1; BEGIN")?;

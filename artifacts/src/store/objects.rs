@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
@@ -20,7 +20,8 @@ use crate::{ActionKey, Digest};
 #[derive(Debug)]
 pub struct Store {
     pub(super) root: PathBuf,
-    pub(super) index: Mutex<Index>,
+    /// Open from the start, unless this process may not write there: objects are read without it.
+    index: OnceLock<Mutex<Index>>,
     /// Objects of this process that are in place but not yet durable, with their sizes in bytes.
     pub(super) pending: Mutex<BTreeMap<Digest, u64>>,
     /// One commit at a time: the second finds the work of the first done.
@@ -33,15 +34,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Store {
-    /// Opens the store under `root`, creating it if needed.
+    /// Opens the store under `root`, creating it if needed. One that this process may not write
+    /// is open for reading objects; whatever needs its index fails.
     ///
     /// # Errors
     /// If the folders cannot be made or the index cannot be opened.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        for folder in ["objects", "tmp"] {
-            let folder = root.join(folder);
-            fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
-        }
+        let objects = root.join("objects");
+        fs::create_dir_all(&objects).map_err(StoreError::io(&objects))?;
         Self::open_existing(root)
     }
 
@@ -54,14 +54,27 @@ impl Store {
             return Err(StoreError::NoStore(root.to_owned()));
         }
         let temporary = root.join("tmp");
-        fs::create_dir_all(&temporary).map_err(StoreError::io(&temporary))?;
-        let index = Index::open(root)?;
-        Ok(Self {
-            root: root.to_owned(),
-            index: Mutex::new(index),
-            pending: Mutex::default(),
-            turn: Mutex::default(),
-        })
+        let index = fs::create_dir_all(&temporary)
+            .map_err(StoreError::io(&temporary))
+            .and_then(|()| Index::open(root));
+        let index = match index {
+            Ok(index) => OnceLock::from(Mutex::new(index)),
+            Err(error) if error.is_read_only() => OnceLock::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { root: root.to_owned(), index, pending: Mutex::default(), turn: Mutex::default() })
+    }
+
+    /// Returns the index.
+    ///
+    /// # Errors
+    /// If it is not open yet and cannot be opened.
+    pub(super) fn index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
+        if let Some(open) = self.index.get() {
+            return Ok(lock(open));
+        }
+        let opened = Index::open(&self.root)?;
+        Ok(lock(self.index.get_or_init(|| Mutex::new(opened))))
     }
 
     /// Returns the store's directory.
@@ -208,7 +221,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn record_for(&self, key: &ActionKey) -> Result<Option<super::Cached>, StoreError> {
-        lock(&self.index).record_for(key)
+        self.index()?.record_for(key)
     }
 
     /// Returns all cacheable results of a key, newest first.
@@ -216,7 +229,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn records_for(&self, key: &ActionKey) -> Result<Vec<super::Cached>, StoreError> {
-        lock(&self.index).records_for(key)
+        self.index()?.records_for(key)
     }
 
     /// Returns what was executed for a stage (at given coordinates, or at any), newest first,
@@ -231,7 +244,7 @@ impl Store {
         coordinates: Option<&str>,
         limit: usize,
     ) -> Result<Vec<HistoryLine>, StoreError> {
-        lock(&self.index).history(experiment, stage, coordinates, limit)
+        self.index()?.history(experiment, stage, coordinates, limit)
     }
 
     /// Returns every record the index names, failures included.
@@ -239,7 +252,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn records(&self) -> Result<Vec<Digest>, StoreError> {
-        Ok(lock(&self.index).records()?.into_iter().collect())
+        Ok(self.index()?.records()?.into_iter().collect())
     }
 
     /// Removes the rows that name a record, so that it is never a cache hit again. The
@@ -248,7 +261,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn retire(&self, record: &Digest) -> Result<(), StoreError> {
-        lock(&self.index).retire(&[*record])
+        self.index()?.retire(&[*record])
     }
 
     /// Returns whether the object is in place and to be trusted; what is neither pending here
@@ -261,7 +274,7 @@ impl Store {
         if touch(&path).is_err() || size_of(&path)? != Some(size) {
             return Ok(false);
         }
-        if lock(&self.pending).contains_key(digest) || lock(&self.index).size_of(digest)? == Some(size) {
+        if lock(&self.pending).contains_key(digest) || self.index()?.size_of(digest)? == Some(size) {
             return Ok(true);
         }
         if hash_file(&path)?.0 != *digest {

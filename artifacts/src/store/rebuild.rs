@@ -28,7 +28,7 @@ impl Store {
     /// # Errors
     /// If the index refuses.
     pub fn needs_rebuild(&self) -> Result<bool, StoreError> {
-        Ok(!lock(&self.index).is_complete()?)
+        Ok(!self.index()?.is_complete()?)
     }
 
     /// Rebuilds the index from the records among the objects, every object hashed and synced.
@@ -72,7 +72,7 @@ impl Store {
         records.sort_by_key(|view| (view.finished, view.commit.record));
         self.sync(&objects)?;
         let commits: Vec<_> = records.iter().map(|view| &view.commit).collect();
-        lock(&self.index).write_older(&objects, &commits)?;
+        self.index()?.write_older(&objects, &commits)?;
         report.objects = objects.len() as u64;
         report.records = commits.len() as u64;
         Ok(report)

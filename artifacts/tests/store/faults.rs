@@ -250,6 +250,23 @@ fn an_index_that_is_no_database_or_of_another_version_is_an_error_with_the_remed
 }
 
 #[test]
+fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
+    let (folder, store) = new_store();
+    let digest = store.put(b"bytes").unwrap();
+    drop(store);
+    let root = folder.path().join("store");
+    for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
+        let _ = fs::remove_file(root.join(name));
+    }
+    // A folder where a file should be refuses root too, unlike permissions.
+    fs::create_dir(root.join("index.sqlite")).unwrap();
+    let store = Store::open(&root).unwrap();
+    assert_eq!(store.get(&digest).unwrap(), b"bytes");
+    let error = store.records().unwrap_err();
+    assert!(error.to_string().contains("name a store of your own"), "{error}");
+}
+
+#[test]
 fn a_place_that_cannot_be_written_is_an_error_that_names_it() {
     // A file where a folder should be refuses root too, unlike permissions.
     let folder = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
 use crate::lease::reap_orphans;
-use crate::lock::{LockClass, lock_path};
+use crate::lock::{Lock, LockClass, lock_path};
 use crate::plan::{Outcome, PlanOptions, Session, State};
 use crate::record::Build;
 use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
@@ -117,6 +117,10 @@ pub fn run(
     let mut hold = store.hold()?;
     let mut session = Session::new(experiment, registry, store, &options.plan)?;
     session.check_inputs()?;
+    // A study that takes hours must not find out at its end that its lock cannot be written.
+    if session.states.iter().any(|state| state.record().is_none()) {
+        Lock::try_place(&lock_path(experiment))?;
+    }
     let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
     hold.keep(&used)?;
     let (progress, told) = channel();

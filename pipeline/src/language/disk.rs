@@ -25,7 +25,7 @@ pub fn load(file: &Path, registry: &Registry, options: &Options) -> Result<Exper
             "there is no such file".to_owned(),
             "give the path of an experiment, such as experiments/quickstart.yaml",
         )),
-        Err(message) => Err(wrong(message, "make it a readable UTF-8 file")),
+        Err(message) => Err(wrong(message, UNREADABLE)),
     }
 }
 
@@ -39,6 +39,9 @@ pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
     sink.add(Mistake::new(span, route, ""));
     sink.finish().0.pop().map(|d| d.place)
 }
+
+/// What to do about a file that [`Disk`] refuses.
+pub(crate) const UNREADABLE: &str = "give a UTF-8 text file that you may read, of the size of a text";
 
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
+use super::disk::UNREADABLE;
 use super::parse;
 use super::suggest::remedy;
 use super::tree::{Node, Value};
@@ -250,7 +251,7 @@ impl<'a> Layers<'a> {
                 Err(message) => {
                     let source = self.sink.add_source(&path, "");
                     let span = Span { source, ..Span::default() };
-                    self.sink.add(Mistake::new(span, &[], message).hint("make it a readable UTF-8 file"));
+                    self.sink.add(Mistake::new(span, &[], message).hint(UNREADABLE));
                     None
                 }
             };

@@ -13,6 +13,7 @@ use crate::arrival::Arrival;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::headers::header_problem;
 use crate::import;
+use crate::prompts::check_pack;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadSpec, Target};
@@ -72,6 +73,12 @@ impl StageKind for Load {
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
+                // Sessions and the probes of a search take as many as they come to.
+                let needed = settings.requests.filter(|_| !talks && settings.search.is_none());
+                let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
+                if let Err(e) = check_pack(&workload.prompts, needed) {
+                    problems.push(Problem::at(&["workload"], e.0));
+                }
                 settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
             }
             Err(more) => problems.extend(more),
@@ -433,6 +440,24 @@ mod tests {
         let once = Load.canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf).unwrap();
         assert_eq!(once["heartbeat"], "2 min");
         assert_eq!(Load.canonical(&once, &Shelf).unwrap(), once);
+    }
+
+    #[test]
+    fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pack.jsonl");
+        let told = |text: &str, requests: u64| {
+            std::fs::write(&file, text).unwrap();
+            let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
+            let change = json!({"workload": workload, "requests": requests, "warmup": 1});
+            let problems = Load.canonical(&settings(&change), &Shelf).err().unwrap_or_default();
+            problems.into_iter().map(|p| p.message).collect::<Vec<_>>().join("; ")
+        };
+        let two = "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n";
+        assert_eq!(told(two, 1), "");
+        assert!(told(two, 2).contains("holds 2 prompts and the cell needs 3"), "{}", told(two, 2));
+        assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
+        assert!(told("\n", 1).contains("holds no prompts"));
     }
 
     #[test]

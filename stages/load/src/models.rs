@@ -11,12 +11,16 @@ use crate::peer::{Peer, PeerError};
 /// The models of a server cannot be told.
 #[derive(Debug)]
 pub enum ModelsError {
-    /// The URL is none, or its host has no address: the user's mistake.
+    /// The URL is none: the user's mistake.
     Url(String),
+    /// The URL's host has no address.
+    Host(String),
     /// Nobody is there to trust.
     Tls(TlsError),
     /// Nothing takes connections there.
     Unreachable(std::io::Error),
+    /// The server answers with another status than 200, and this text.
+    Status(u16, String),
     /// The server answers with something else than a list of models.
     Answer(String),
 }
@@ -24,9 +28,12 @@ pub enum ModelsError {
 impl std::fmt::Display for ModelsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Url(message) => f.write_str(message),
+            Self::Url(message) | Self::Host(message) => f.write_str(message),
             Self::Tls(error) => write!(f, "{error}"),
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
+            Self::Status(status, text) => {
+                write!(f, "/v1/models: HTTP {status}{}{text}", if text.is_empty() { "" } else { " " })
+            }
             Self::Answer(message) => write!(f, "/v1/models: {message}"),
         }
     }
@@ -46,6 +53,7 @@ pub fn list_models(
 ) -> Result<Vec<String>, ModelsError> {
     let peer = Peer::find(base_url, ca_file).map_err(|e| match e {
         PeerError::Url(message) => ModelsError::Url(message),
+        PeerError::Host(message) => ModelsError::Host(message),
         PeerError::Tls(error) => ModelsError::Tls(error),
     })?;
     let mask = |text: String| api_key.map_or_else(|| text.clone(), |key| key.mask(&text));
@@ -57,7 +65,7 @@ pub fn list_models(
     if status != 200 {
         let text = mask(String::from_utf8_lossy(&body).trim().to_owned());
         let start: String = text.chars().take(200).collect();
-        return Err(ModelsError::Answer(format!("HTTP {status} {start}").trim_end().to_owned()));
+        return Err(ModelsError::Status(status, start));
     }
     let names = names(&body);
     if names.is_empty() { Err(ModelsError::Answer("no models in the answer".to_owned())) } else { Ok(names) }

@@ -21,8 +21,10 @@ pub(crate) struct Peer {
 /// A URL leads nowhere.
 #[derive(Debug)]
 pub(crate) enum PeerError {
-    /// It is none, or its host has no address.
+    /// It is none.
     Url(String),
+    /// Its host has no address.
+    Host(String),
     /// There is nobody to trust.
     Tls(TlsError),
 }
@@ -30,7 +32,7 @@ pub(crate) enum PeerError {
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(message) => f.write_str(message),
+            Self::Url(message) | Self::Host(message) => f.write_str(message),
             Self::Tls(error) => write!(f, "{error}"),
         }
     }
@@ -53,10 +55,10 @@ impl Peer {
         };
         let addresses = (address.host.as_str(), address.port)
             .to_socket_addrs()
-            .map_err(|e| PeerError::Url(format!("{address}: {e}")))?
+            .map_err(|e| PeerError::Host(format!("{address}: {e}")))?
             .collect::<Vec<_>>();
         if addresses.is_empty() {
-            return Err(PeerError::Url(format!("{address} has no address")));
+            return Err(PeerError::Host(format!("{address} has no address")));
         }
         Ok(Self { address, addresses, tls })
     }

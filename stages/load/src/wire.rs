@@ -54,7 +54,7 @@ impl Address {
             },
         };
         let port = match port {
-            Some(port) => port.parse().map_err(|_| wrong())?,
+            Some(port) => port.parse().map_err(|_| format!("{url}: `{port}` is no port"))?,
             None if scheme == Scheme::Https => 443,
             None => 80,
         };

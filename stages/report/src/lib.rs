@@ -4,6 +4,7 @@
 //! into it only through a lookup, which leaves a row in the *trace* table; the number check
 //! refuses every other numeral. `docs/number-check.md` has the rules.
 
+mod blocks;
 mod check;
 mod claims;
 mod comparisons;

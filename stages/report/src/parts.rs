@@ -86,7 +86,16 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
     });
     let w = world.clone();
-    environment.add_function("outputs", move |stage: &str| w.data.tables_of(stage));
+    environment.add_function("outputs", move |stage: &str, columns: Option<Vec<String>>| {
+        let columns = columns.unwrap_or_default();
+        let mut names = Vec::new();
+        for name in w.data.tables_of(stage) {
+            if columns.is_empty() || w.data.view(&name, &Vec::new()).map_err(error_of)?.table.has(&columns) {
+                names.push(name);
+            }
+        }
+        Ok::<_, Error>(names)
+    });
     let w = world.clone();
     environment.add_function("whole_table", move |state: &State, name: &str| {
         Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
@@ -110,7 +119,10 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function("title", move |state: &State| {
         let text = match &w.parameters.title {
             Some(title) => render_text(&w, state.env(), "title", title)?,
-            None => w.spec("title", "").or_else(|_| w.spec("experiment", "")).map_err(error_of)?,
+            None => {
+                let titled = w.data.study().map_err(|e| error_of(e.into()))?.spec["title"].is_string();
+                w.spec(if titled { "title" } else { "name" }, "").map_err(error_of)?
+            }
         };
         Ok::<_, Error>(Value::from_object(Shown(text)))
     });

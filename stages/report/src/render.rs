@@ -85,7 +85,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let first = parameters.templates.first().ok_or("the report has no template")?;
     let template = environment.get_template(&first.name).map_err(|e| describe(&e))?;
     let rendered = template.render(()).map_err(|e| describe(&e))?;
-    let extracted = extract(&rendered, &world.trace)?;
+    let extracted = extract(&crate::blocks::separated(&rendered), &world.trace)?;
     let mut outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
     let recorded = world.statements.lock().expect("no holder of this lock panics").clone();
     let words = check_words(&extracted, &recorded, &parameters.literals);

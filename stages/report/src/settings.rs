@@ -238,7 +238,9 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
     let templates = match closure(&settings.template, &find) {
         Ok(templates) => templates,
         Err(messages) => {
-            let names = library.names("templates").join(", ");
+            let whole =
+                library.names("templates").into_iter().filter(|n| !n.contains('/') && n != "macros.md");
+            let names = whole.collect::<Vec<_>>().join(", ");
             problems.extend(messages.into_iter().map(|message| {
                 let missing = message.starts_with("no template");
                 let problem = Problem::at(&["template"], message);

@@ -18,7 +18,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        4
+        5
     }
 
     fn class(&self) -> Class {

@@ -36,9 +36,56 @@ pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -
 }
 
 /// The most columns and rows of a table that nobody chose.
-const WHOLE: (usize, usize) = (9, 48);
+const WHOLE: (usize, usize) = (12, 48);
 
-/// Returns the first columns and rows of a table as they are: for reports that declare none.
+/// What a reader looks for first in a table too wide to show whole, in this order, behind the
+/// columns that tell its rows apart: of comparisons, of cells.
+const TELLING: &[&str] = &[
+    "unit",
+    "a",
+    "b",
+    "mean_a",
+    "mean_b",
+    "geometric_mean_ratio",
+    "verdict",
+    "holm_p",
+    "mean_delta",
+    "ci_low",
+    "n",
+    "n_ok",
+    "output_throughput",
+    "request_throughput",
+    "ttft_ms_p50",
+    "ttft_ms_p99",
+    "tpot_ms_p50",
+    "e2e_latency_ms_p50",
+    "e2e_latency_ms_p99",
+];
+
+/// Returns the columns of a table that nobody chose: all of them while they are few, else those
+/// that tell its rows apart with the most telling ones behind them.
+fn choose(known: &[String], keys: &[String]) -> Vec<String> {
+    let ends_interval =
+        |c: &String| c.strip_suffix("ci_high").is_some_and(|stem| known.contains(&format!("{stem}ci_low")));
+    let mut shown: Vec<String> = known.iter().filter(|c| !ends_interval(c)).cloned().collect();
+    if shown.len() > WHOLE.0 {
+        // An aggregate has a mean and its interval for each column it was made of.
+        let of_means = |c: &&String| {
+            let stem = c.strip_suffix("_mean").or_else(|| c.strip_suffix("_ci_low"));
+            stem.is_some_and(|stem| known.contains(&format!("{stem}_ci_low")))
+        };
+        let named = TELLING.iter().filter_map(|name| shown.iter().find(|c| c == name));
+        let telling: Vec<String> = named.chain(shown.iter().filter(of_means)).cloned().collect();
+        if !telling.is_empty() {
+            let is_key = |c: &&String| keys.contains(c) && !telling.contains(c);
+            shown = [shown.iter().filter(is_key).cloned().collect(), telling].concat();
+        }
+        shown.truncate(WHOLE.0);
+    }
+    shown
+}
+
+/// Returns the most telling columns and the first rows of a table: for reports that declare none.
 pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
     let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
     let rows = view.rows.len();
@@ -46,13 +93,20 @@ pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) ->
         return Ok("No row.".to_owned());
     }
     let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
-    let columns: Vec<String> = view.table.columns.iter().filter(|c| !is_empty(c)).cloned().collect();
+    let known: Vec<String> = view.table.columns.iter().filter(|c| !is_empty(c)).cloned().collect();
+    let columns = choose(&known, &view.keys);
     view.rows.truncate(WHOLE.1);
     let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
-    let settings = plain(name, columns.iter().take(WHOLE.0), &crate::settings::not_available());
+    let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
+    for column in &mut settings.columns {
+        let high = column.column.strip_suffix("ci_low").map(|stem| format!("{stem}ci_high"));
+        column.to = high.filter(|high| known.contains(high));
+    }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
-    if columns.len() > WHOLE.0 || rows > WHOLE.1 {
-        parts.push(format!("More columns or rows: `benchtrail show {name}`."));
+    let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
+    if shown < known.len() || rows > WHOLE.1 {
+        let experiment = world.spec("name", "").map_err(error_of)?;
+        parts.push(format!("More columns or rows: `benchtrail show {experiment}.yaml {name}`."));
     }
     parts.extend(lacks.of_table());
     Ok(parts.join("\n\n"))
@@ -168,7 +222,10 @@ fn grid(
 
 /// A heading made of the column's own name and unit, traced to the table's schema.
 fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
-    let words = column.column.replace('_', " ");
+    let words = match (&column.to, column.column.strip_suffix("ci_low")) {
+        (Some(_), Some(stem)) => format!("{stem}interval").replace('_', " "),
+        _ => column.column.replace('_', " "),
+    };
     let text = match view.table.unit(&column.column).as_deref() {
         None | Some("1") => words,
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,

@@ -214,6 +214,11 @@ impl Opened {
         Err(format!("`{stage}.{output}` has no column `{column}`; it has: {known}").into())
     }
 
+    /// Whether there are all of these columns (or coordinates).
+    pub(crate) fn has(&self, columns: &[String]) -> bool {
+        columns.iter().all(|c| self.columns.contains(c))
+    }
+
     /// Returns the columns that tell rows apart, in order.
     pub(crate) fn keys(&self) -> &[String] {
         &self.keys

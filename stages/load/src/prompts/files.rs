@@ -49,6 +49,9 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
         }
         prompts.push((prompt.to_owned(), tokens));
     }
+    if prompts.is_empty() {
+        return Err(PromptError(format!("prompt pack {file} holds no prompts")));
+    }
     Ok(prompts)
 }
 
@@ -62,7 +65,9 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
-            let value = serde_json::from_str(line).map_err(|e| format!("{place}: {e}"))?;
+            let value = serde_json::from_str(line).map_err(|e| {
+                format!("{place}: column {} is not JSON; a line is {{\"prompt\": \"…\"}}", e.column())
+            })?;
             Ok((place, value))
         })
         .collect()

@@ -312,6 +312,13 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
     }
 }
 
+/// Checks that a pack of prompts can be read and holds as many as are needed; of other sources
+/// nothing is said before prompts are drawn.
+pub(crate) fn check_pack(source: &Source, needed: u64) -> Result<(), PromptError> {
+    let Source::Pack(pack) = source else { return Ok(()) };
+    enough(pack.when_short, read_pack(pack)?.len(), needed, "pack", "prompts")
+}
+
 fn enough(when_short: WhenShort, there: usize, needed: u64, what: &str, of: &str) -> Result<(), PromptError> {
     if when_short == WhenShort::Refuse && (there as u64) < needed {
         return Err(PromptError(format!(

@@ -11,4 +11,5 @@ mod tests;
 mod text;
 
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
+pub(crate) use maker::check_pack;
 pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};

@@ -29,7 +29,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     // Small bubbles are drawn last, so that none is hidden; equal ones keep their order.
     bubbles.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.3.cmp(&b.3)));
-    legend(svg, if settings.series.is_some() { &series } else { &[] }, None);
+    legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
     let (low, high) = range(bubbles.iter().map(|b| b.0));

@@ -54,9 +54,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         return Err("no row has both coordinates".to_owned());
     }
     let reference = all().any(|p| p.reference.is_some());
-    let series_shown = if settings.series.is_some() { series.as_slice() } else { &[] };
+    let series_shown = plot.named(settings.series.as_deref(), &series);
+    let panels_shown = plot.named(settings.facet.as_deref(), &facets);
     let reference_label = settings.reference_label.as_deref().unwrap_or("reference");
-    legend(svg, series_shown, reference.then_some(reference_label));
+    legend(svg, &series_shown, reference.then_some(reference_label));
     let columns = facets.len().min(3);
     let gap = 16.0;
     let width = (WIDTH - 62.0 - gap * (columns as f64 - 1.0)) / columns as f64;
@@ -73,8 +74,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             width,
             height: HEIGHT,
         };
-        if settings.facet.is_some() {
-            svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", &facets[number]);
+        if let Some(name) = panels_shown.get(number) {
+            svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", name);
         }
         let x = match settings.kind {
             FigureKind::Ladder => Scale::logarithmic(low, high, frame.left + 12.0, frame.left + width - 12.0),
@@ -93,7 +94,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             }
         };
         axes(svg, &frame, (&x, &x_ticks), (&y, &y_ticks), column == 0);
-        panel(plot, svg, curves, &x, &y, &series);
+        panel(plot, svg, curves, &x, &y, if series_shown.is_empty() { &series } else { &series_shown });
         let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
         svg.text(frame.left + width / 2.0, frame.top + HEIGHT + 38.0, Anchor::Middle, "", &label);
         if column == 0 {

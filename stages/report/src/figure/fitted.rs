@@ -72,7 +72,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     let highest = range(points.iter().map(|p| p.1)).1;
     let (_, top) = range(points.iter().map(|p| p.1).chain(ends.filter(|v| *v <= highest * 2.5)));
     let lowest = range(points.iter().map(|p| p.1)).0.min(0.0);
-    legend(svg, if settings.series.is_some() { &series } else { &[] }, None);
+    legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
     let x_ticks = ticks(least.min(0.0), most, 8);

@@ -142,6 +142,15 @@ impl Plot<'_> {
         Ok(found)
     }
 
+    /// Labels of a column as a legend or a panel shows them, none without a column: a bare number
+    /// says nothing without the name of what it counts.
+    fn named(&self, column: Option<&str>, labels: &[String]) -> Vec<String> {
+        let Some(column) = column else { return Vec::new() };
+        let bare = labels.iter().all(|label| label.parse::<f64>().is_ok());
+        let name = |label: &String| if bare { format!("{column} {label}") } else { label.clone() };
+        labels.iter().map(name).collect()
+    }
+
     /// What `data-row` says of a chosen row: its row in the artifact, and which artifact if
     /// there are several.
     fn mark(&self, row: usize) -> String {

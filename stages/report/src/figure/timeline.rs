@@ -48,7 +48,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     if low > high || stretches.is_empty() {
         return Err(format!("no row has both a time and a `{y}`"));
     }
-    legend(svg, if settings.series.is_some() { &series } else { &[] }, None);
+    legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
     let bottom = TOP + HEIGHT;
     let y_ticks = ticks(low.min(0.0), high, 5);

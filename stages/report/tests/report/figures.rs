@@ -159,6 +159,17 @@ fn every_mark_of_a_ladder_names_its_row() {
 }
 
 #[test]
+fn labels_that_are_bare_numbers_are_shown_with_what_they_count() {
+    let mut settings = settings("ladder");
+    settings["x"] = json!("serial_reference");
+    settings["series"] = json!("concurrency");
+    settings["facet"] = json!("configuration");
+    let svg = draw(&settings).unwrap();
+    assert!(svg.contains(">concurrency 4</text>"), "{svg}");
+    assert!(svg.contains(">batched</text>") && !svg.contains("configuration batched"), "{svg}");
+}
+
+#[test]
 fn a_column_that_is_not_there_is_said() {
     let mut wrong = settings("ladder");
     wrong["y"] = json!("speed");

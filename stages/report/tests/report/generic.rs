@@ -29,7 +29,7 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
     let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
     let text = markdown(&done);
     for part in
-        ["# A study of 2 servers", "### results.efficiency", "## Ledger", "## Limits", "## Deviations"]
+        ["# A study of 2 servers", "### `results.efficiency`", "## Ledger", "## Limits", "## Deviations"]
     {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
@@ -121,6 +121,61 @@ fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
     assert!(error.contains("other.md:2:") && error.contains("undefined_function"), "{error}");
     let error = render("another.md", "").unwrap_err();
     assert!(error.contains("no template `other.md` (used by `t.md` line 1)"), "{error}");
+}
+
+/// Returns the default report of a study whose analysis has one more table.
+fn with_table(name: &str, table: &Table) -> String {
+    let mut lab = lab();
+    let artifact = store_table(&lab.store, table);
+    let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+    results.cells[0].outputs.insert(name.to_owned(), artifact);
+    markdown(&lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap())
+}
+
+#[test]
+fn a_study_without_a_title_is_headed_by_its_name() {
+    let mut lab = lab();
+    lab.study.spec["title"] = json!(null);
+    let text = markdown(&lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap());
+    assert!(text.starts_with("# quickstart\n"), "{text}");
+}
+
+#[test]
+fn a_table_may_be_named_with_a_word_that_prose_could_not_use() {
+    let table = Table::new(vec![Column::float("latency", [Some(1.5)]).unit("ms")]).unwrap();
+    assert!(with_table("worst_p99", &table).contains("### `results.worst_p99`"));
+}
+
+#[test]
+fn a_wide_table_shows_what_readers_look_for_first_and_where_the_rest_is() {
+    let fillers: Vec<String> = (0..12).map(|i| format!("filler_{i}")).collect();
+    let number = |name: &str| Column::float(name, [Some(2.0), Some(3.0)]);
+    let mut columns = vec![Column::int("clients", [Some(1), Some(2)])];
+    columns.extend(fillers.iter().map(|name| number(name)));
+    columns.extend(["rate_mean", "rate_ci_low", "rate_ci_high"].map(number));
+    columns.push(number("output_throughput").unit("tok/s"));
+    let text = with_table("wide", &Table::with_metadata(columns, &[("keys", "clients")]).unwrap());
+    let heading = text.lines().find(|l| l.contains("clients |")).unwrap();
+    let headings: Vec<&str> = heading.trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(headings, ["clients", "output throughput (tok/s)", "rate mean", "rate interval"]);
+    assert!(text.contains("[2, 2]"), "{text}");
+    assert!(text.contains("`benchtrail show quickstart.yaml results.wide`"), "{text}");
+}
+
+#[test]
+fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
+    let table = Table::new(vec![
+        Column::text("metric", [Some("output_throughput")]),
+        Column::text("a", [Some("batched")]),
+        Column::text("b", [Some("serial")]),
+        Column::float("mean_delta", [Some(4.25)]),
+        Column::text("verdict", [Some("confirmed")]),
+    ])
+    .unwrap();
+    let text = with_table("comparison", &table);
+    let (before, after) = text.split_once("## Method").unwrap();
+    assert!(before.contains("4.250") && before.contains("| confirmed |"), "{text}");
+    assert!(!after.contains("confirmed"), "{text}");
 }
 
 #[test]

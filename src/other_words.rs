@@ -1,0 +1,79 @@
+//! The words that other load generators have for our options: who types one is told ours.
+
+use clap::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Options of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
+/// and what they are here.
+const WORDS: &[(&str, &str)] = &[
+    ("--base-url", "--url"),
+    ("--host", "--url"),
+    ("--target", "--url"),
+    ("--backend", "--api"),
+    ("--endpoint", "--api"),
+    ("--endpoint-type", "--api"),
+    ("--request-rate", "--rate"),
+    ("--max-concurrency", "--concurrency"),
+    ("--num-prompts", "--requests"),
+    ("--num-requests", "--requests"),
+    ("--request-count", "--requests"),
+    ("--max-requests", "--requests"),
+    ("--num-warmups", "--warmup"),
+    ("--warmup-requests", "--warmup"),
+    ("--warmup-request-count", "--warmup"),
+    ("--dataset-name", "--workload"),
+    ("--dataset-path", "--workload"),
+    ("--random-input-len", "--prompt-tokens"),
+    ("--input-len", "--prompt-tokens"),
+    ("--isl", "--prompt-tokens"),
+    ("--random-output-len", "--output-tokens"),
+    ("--output-len", "--output-tokens"),
+    ("--osl", "--output-tokens"),
+    ("--goodput", "--slo"),
+    ("--save-result", "--out"),
+    ("--result-dir", "--out"),
+    ("--output-file", "--out"),
+    ("--artifact-dir", "--out"),
+    ("--disable-stream", "--no-stream"),
+];
+
+/// Puts our word in the place of the parser's guess where the unknown option is another tool's.
+pub(crate) fn with_our_word(mut error: Error) -> Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
+    let ours = WORDS.iter().find(|(theirs, _)| theirs == given).map(|(_, ours)| (*ours).to_owned());
+    if let (ErrorKind::UnknownArgument, Some(ours)) = (error.kind(), ours) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
+        // It was made for the parser's guess.
+        error.remove(ContextKind::Usage);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn every_word_of_ours_is_an_option_of_load() {
+        let cli = Cli::command();
+        let load = cli.find_subcommand("load").expect("there is a command `load`");
+        let has = |long: &str| load.get_arguments().any(|a| a.get_long() == long.strip_prefix("--"));
+        for (theirs, ours) in WORDS {
+            assert!(has(ours), "`load` has no {ours}");
+            assert!(!has(theirs), "`load` has {theirs} itself");
+        }
+    }
+
+    #[test]
+    fn an_option_of_another_tool_is_answered_with_ours() {
+        let told = |arguments: &[&str]| {
+            let all = ["benchtrail", "load", "--url", "http://127.0.0.1:1"].iter().chain(arguments);
+            with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
+        };
+        assert!(told(&["--request-rate", "5"]).contains("'--rate'"));
+        assert!(told(&["--num-prompts", "5"]).contains("'--requests'"));
+        assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
+    }
+}
