@@ -25,7 +25,7 @@ use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
 /// Answers wait to be taken apart until the run is over, so as not to take processor time from
 /// the client and a server on the same machine; above so many bytes the oldest is taken apart
 /// when a new one comes.
-const WAITING_BYTES: usize = 32 * 1024 * 1024;
+const WAITING_BYTES: usize = 8 * 1024 * 1024;
 
 /// What is known when the clock starts.
 pub(crate) struct Start {
