@@ -252,15 +252,10 @@ fn target(arguments: &LoadArgs, api_key: Option<ApiKey>) -> Result<Target, Stop>
             }
         };
     Ok(Target {
-        base_url,
         ca_file: arguments.ca_file.clone(),
-        model,
-        api,
-        path: None,
-        headers: Vec::new(),
         api_key,
         metrics: Some(arguments.metrics.clone()),
-        log: None,
+        ..Target::new(base_url, model, api)
     })
 }
 
