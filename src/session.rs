@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pipeline::language::Options;
-use pipeline::{Experiment, PipelineError, PlanOptions, Registry};
+use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Registry};
 
 use crate::args::{ExperimentArgs, Global, Selection};
 use crate::exit::Stop;
@@ -33,6 +33,15 @@ impl Session {
             pipeline::language::load(&arguments.experiment, &registry, &options).map_err(Stop::usage)?;
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
         Ok(Self { registry, experiment, project })
+    }
+
+    /// Looks whether the cells that a plan executes can start.
+    ///
+    /// # Errors
+    /// If something is missing: all of it is told.
+    pub(crate) fn check_ready(&self, plan: &Plan) -> Result<(), Stop> {
+        let missing = pipeline::unready(&self.experiment, &self.registry, plan)?;
+        if missing.is_empty() { Ok(()) } else { Err(Stop::machine(Diagnostics(missing))) }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod lease;
 pub mod lock;
 pub mod plan;
 pub mod process;
+mod ready;
 pub mod record;
 pub mod stage;
 
@@ -32,6 +33,7 @@ pub use language::{
 };
 pub use lease::Leases;
 pub use plan::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
+pub use ready::unready;
 pub use stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,
     Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped, StageKind, Step, Study,

@@ -537,6 +537,15 @@ pub trait StageKind: Send + Sync {
         Ok(BTreeMap::new())
     }
 
+    /// Looks whether what a cell takes from its surroundings when it starts is there, such as a
+    /// variable of the environment. Called before anything starts: quick, and without side effects.
+    ///
+    /// # Errors
+    /// If something is missing that the cell would fail without.
+    fn ready(&self, _parameters: &Json) -> Result<(), Problem> {
+        Ok(())
+    }
+
     /// Returns whether cells see the whole study: they then run last, and the spec and the
     /// trail digest are in their keys.
     fn sees_study(&self) -> bool {

@@ -302,15 +302,11 @@ impl Server<'_> {
             }
         };
         Ok(Target {
-            base_url,
             ca_file: self.ca_file.map(Path::to_owned),
-            model,
-            api,
-            path: None,
             headers: self.headers.to_vec(),
             api_key,
             metrics: self.metrics.map(str::to_owned),
-            log: None,
+            ..Target::new(base_url, model, api)
         })
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         false => None,
     };
     let wrong = tried.as_ref().is_some_and(|t| t.errors().next().is_some());
-    let end = || if wrong { Err(Stop::usage_told()) } else { Ok(()) };
+    let end = || if wrong { Err(Stop::usage_told()) } else { session.check_ready(&plan) };
     if global.json {
         let mut json = json_of(&plan);
         if let Some(tried) = &tried {

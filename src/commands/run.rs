@@ -27,9 +27,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let store = session.project.open()?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    if !arguments.no_dry_run {
-        try_before(arguments, &session, &store, &cancelled)?;
-    }
+    try_before(arguments, &session, &store, &cancelled)?;
     let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
     let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
     let mut options = RunOptions {
@@ -59,8 +57,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if summary.done && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
 }
 
-/// Tries the pure stages on made-up rows if something is to be measured first: a mistake in the
-/// analysis or the report should not wait for the end of the measurement.
+/// Looks whether all can start, and tries the pure stages on made-up rows if something is to be
+/// measured first: a mistake in the analysis or the report should not wait for the end of the
+/// measurement.
 fn try_before(
     arguments: &RunArgs,
     session: &Session,
@@ -69,7 +68,8 @@ fn try_before(
 ) -> Result<(), Stop> {
     let options = plan_options(&arguments.selection);
     let plan = pipeline::plan(&session.experiment, &session.registry, store, &options)?;
-    if !pipeline::dry_run_is_due(&plan) {
+    session.check_ready(&plan)?;
+    if arguments.no_dry_run || !pipeline::dry_run_is_due(&plan) {
         return Ok(());
     }
     let tried = dry_run::try_out(session, cancelled)?;

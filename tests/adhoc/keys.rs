@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use load::reference::{Behaviour, ReferenceServer};
 
@@ -44,6 +45,12 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
     // What is known already needs no server, and so no key.
     outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY")).ok();
     assert_eq!(server.truth(0).len(), 3);
+
+    // Measuring again uses the server, though what is known of it is known already.
+    let [mut run, _] = run_and_plan(folder.path());
+    let shown = outcome(run.args(["--fresh", "steps"]).env_remove("ELSEWHERE_KEY"));
+    assert!(shown.code == Some(4) && shown.stderr.contains("`ELSEWHERE_KEY`"), "{}", shown.stderr);
+    assert_eq!(server.truth(0).len(), 3);
 }
 
 #[test]
@@ -70,14 +77,57 @@ fn a_server_that_wants_a_key_says_how_to_give_it() {
     assert!(all.contains("401") && all.contains("`launch.api-key-env`"), "{all}");
 }
 
+/// Returns `run` and `plan` of the experiment in a folder.
+fn run_and_plan(folder: &Path) -> [Command; 2] {
+    ["run", "plan"].map(|what| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        command.args([what, "elsewhere.yaml"]).current_dir(folder).env("XDG_CONFIG_HOME", "/nowhere");
+        command
+    })
+}
+
 #[test]
 fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let shown = outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY"));
-    assert_ne!(shown.code, Some(0));
-    let all = shown.stdout + &shown.stderr;
-    assert!(all.contains("`ELSEWHERE_KEY`") && all.contains("is not set"), "{all}");
-    assert!(all.contains("ELSEWHERE_KEY=… benchtrail run"), "{all}");
+    experiment(folder.path(), &server.url(), LAUNCH);
+    for mut command in run_and_plan(folder.path()) {
+        let shown = outcome(command.env_remove("ELSEWHERE_KEY"));
+        assert_eq!(shown.code, Some(4));
+        let expected = "error: engine `elsewhere`: the environment variable `ELSEWHERE_KEY`, which is to hold the \
+                        API key, is not set\n  --> elsewhere.yaml:14:38  (stages.machine.engine)\n";
+        assert!(shown.stderr.contains(expected), "{}", shown.stderr);
+        assert!(
+            shown.stderr.contains("\nhint: run with `ELSEWHERE_KEY=… benchtrail run …`"),
+            "{}",
+            shown.stderr
+        );
+    }
+    assert!(server.truth(0).is_empty());
+}
+
+#[test]
+fn a_load_stage_whose_key_is_not_set_or_no_key_is_told_before_anything_is_sent() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    experiment(folder.path(), &server.url(), "");
+    let file = folder.path().join("elsewhere.yaml");
+    let yaml = fs::read_to_string(&file).expect("a file");
+    let yaml = yaml.replace("requests: 2}", "requests: 2,\n    api-key-env: OTHER_KEY}");
+    fs::write(&file, yaml).expect("a file");
+    for mut command in run_and_plan(folder.path()) {
+        let unset = outcome(command.env_remove("OTHER_KEY"));
+        let unfit = outcome(command.env("OTHER_KEY", "sk-do not tell"));
+        for (shown, what) in [(unset, "is not set"), (unfit, "holds no API key that fits into a header")] {
+            assert_eq!(shown.code, Some(4));
+            let all = shown.stdout + &shown.stderr;
+            assert!(
+                all.contains("error: the environment variable `OTHER_KEY`") && all.contains(what),
+                "{all}"
+            );
+            assert!(all.contains("--> elsewhere.yaml:17:18  (stages.steps.api-key-env)"), "{all}");
+            assert!(!all.contains("sk-do"), "{all}");
+        }
+    }
     assert!(server.truth(0).is_empty());
 }

@@ -9,6 +9,7 @@
 //! second; arrivals as sent; the rates that searches find at servers of known capacity; and for many runs, throttled to a fifth and not, the client's
 //! verdict on itself and whether its stated bound covers the true error.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use load::calibrate::{Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
 use load::{
     Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
-    RequestStatus, Settings, Span, Target, Telemetry, run_load, run_search,
+    RequestStatus, Settings, Slo, Span, Summarizer, Target, Telemetry, run_load, run_load_into, run_search,
 };
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
@@ -112,7 +113,7 @@ fn heading(out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "TTFT 50 ms, 64 tokens, 10 ms apart; reported − true, ms; each line a process of its own")?;
     writeln!(
         out,
-        "{:>7} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>7}",
+        "{:>7} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>7}",
         "streams",
         "n",
         "p50 diff",
@@ -120,6 +121,7 @@ fn heading(out: &mut impl Write) -> Result<(), Failure> {
         "ttft bias",
         "|p50|",
         "|p99|",
+        "read p50",
         "icl |p50|",
         "stamp p50",
         "stamp p99",
@@ -144,15 +146,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     let point = point(clients.parse()?, requests.parse()?);
     let mut out = std::io::stdout();
     if what == "memory" {
-        let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
-        let result = send(&server, &closed(clients.parse()?), requests.parse()?, 64)?;
-        let peak = peak_memory_mib().unwrap_or(f64::NAN);
-        writeln!(
-            out,
-            "{clients} streams, {requests} requests: {peak:.1} MiB peak, {} not ok",
-            not_ok(&result)
-        )?;
-        return Ok(());
+        return memory(&mut out, clients.parse()?, requests.parse()?);
     }
     let launcher = if what == "tls" { launcher().with(&Certificate::throw_away()?) } else { launcher() };
     let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
@@ -166,15 +160,17 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         writeln!(out, "{verdict} {bound} {stamp} {p50} {p99}")?;
         return Ok(());
     }
-    let (ttft, icl, stamp) = (of("ttft")?, of("icl")?, of("stamp")?);
+    let (ttft, read, icl, stamp) = (of("ttft")?, of("send_lag")?, of("icl")?, of("stamp")?);
     writeln!(
         out,
-        "{clients:>7} {requests:>5} {:>+9.3} {:>+9.3} {:>+9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.2} {:>8.1} {:>7}",
+        "{clients:>7} {requests:>5} {:>+9.3} {:>+9.3} {:>+9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.2} {:>8.1} {:>7}",
         ttft.reported.p50 - ttft.truth.p50,
         ttft.reported.p99 - ttft.truth.p99,
         ttft.bias,
         ttft.absolute.p50,
         ttft.absolute.p99,
+        // From `sent` to when the server had read the request.
+        read.absolute.p50,
         icl.absolute.p50,
         stamp.absolute.p50,
         stamp.absolute.p99,
@@ -182,6 +178,27 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         found.cpu_per_chunk_us.unwrap_or(f64::NAN),
         first_request_ms(&found)?,
         found.lost
+    )?;
+    Ok(())
+}
+
+/// What a run takes that writes its tables while it goes, as `benchtrail load` and a load stage do.
+fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Failure> {
+    let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
+    let spec = spec(&closed(clients), requests, 64)?;
+    let folder = tempfile::tempdir()?;
+    let mut summarizer = Summarizer::new(Slo::default(), folder.path());
+    let beside = Beside::new(Telemetry::none());
+    let (target, control) = (target(&server), Control::quiet());
+    run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
+        summarizer.add(row, chunks)
+    })?;
+    let statuses = summarizer.finish()?.statuses;
+    let peak = peak_memory_mib().unwrap_or(f64::NAN);
+    writeln!(
+        out,
+        "{clients} streams, {requests} requests: {peak:.1} MiB peak, {} not ok",
+        not_ok(&statuses)
     )?;
     Ok(())
 }
@@ -204,7 +221,7 @@ fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             "{tokens:>3} tokens: {rate:>9.0} req/s, {:>9.0} chunks/s, client {:.2} us CPU a chunk, {} not ok",
             rate * f64::from(tokens),
             cpu_us_per_chunk(&result),
-            not_ok(&result)
+            not_ok(&result.statuses())
         )?;
     }
     Ok(())
@@ -349,8 +366,8 @@ fn gaps_of(mut stamps: Vec<i64>) -> Result<Distribution, Failure> {
     Ok(Distribution::of(gaps).ok_or("no gaps")?)
 }
 
-fn not_ok(result: &LoadResult) -> u64 {
-    result.statuses().iter().filter(|(status, _)| **status != RequestStatus::Ok).map(|(_, n)| n).sum()
+fn not_ok(statuses: &BTreeMap<RequestStatus, u64>) -> u64 {
+    statuses.iter().filter(|(status, _)| **status != RequestStatus::Ok).map(|(_, n)| n).sum()
 }
 
 fn cpu_us_per_chunk(result: &LoadResult) -> f64 {
@@ -370,6 +387,10 @@ fn send(
     requests: usize,
     tokens: u32,
 ) -> Result<LoadResult, Failure> {
+    Ok(run_load(&spec(arrival, requests, tokens)?, &target(server), &Control::quiet())?)
+}
+
+fn spec(arrival: &Arrival, requests: usize, tokens: u32) -> Result<LoadSpec, Failure> {
     let warmup = arrival.clients().map_or(1, |c| (c as usize).min(requests));
     let settings: Settings = serde_json::from_value(json!({
         "workload": {
@@ -381,20 +402,9 @@ fn send(
         "warmup": warmup,
         "heartbeat": "30 s",
     }))?;
-    let spec = LoadSpec::new(settings, origin())?;
-    Ok(run_load(&spec, &target(server), &Control::quiet())?)
+    Ok(LoadSpec::new(settings, origin())?)
 }
 
 fn target(server: &ReferenceProcess) -> Target {
-    Target {
-        base_url: server.url().to_owned(),
-        ca_file: None,
-        model: "reference".to_owned(),
-        api: Api::OpenaiCompletions,
-        path: None,
-        headers: Vec::new(),
-        api_key: None,
-        metrics: None,
-        log: None,
-    }
+    Target::new(server.url(), "reference", Api::OpenaiCompletions)
 }

@@ -6,12 +6,13 @@
 //! whole run, and how many requests were sent late because they were not rendered yet, or because
 //! too many answers lay unread. Each run is a process of its own.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::process::Command;
 
+use load::calibrate::Launcher;
 use load::{
-    Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet, Sampling,
-    Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload, run_load_into,
+    Api, Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
+    Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -50,13 +51,18 @@ fn main() -> Result<(), Failure> {
 
 /// Sends so many requests and prints what they took.
 fn measure(requests: usize) -> Result<(), Failure> {
-    let server = Server::start()?;
+    let launcher = Launcher {
+        program: env!("CARGO_BIN_EXE_reference-server").into(),
+        arguments: Vec::new(),
+        ca_file: None,
+    };
+    let server = launcher.start(&["--log".to_owned(), "0".to_owned()])?;
     let spec = spec(requests)?;
     let drawn = peak_mib()?;
     let folder = tempfile::tempdir()?;
     let mut summarizer = Summarizer::new(Slo::default(), folder.path());
     let beside = Beside::new(Telemetry::default());
-    let target = server.target();
+    let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let control = Control::quiet();
     let files = run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
         summarizer.add(row, chunks)
@@ -104,45 +110,4 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         heartbeat: Span::seconds(60),
         origin,
     })
-}
-
-/// The reference server as a process, without a log.
-struct Server {
-    process: Child,
-    url: String,
-}
-
-impl Server {
-    fn start() -> Result<Self, Failure> {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_reference-server"))
-            .args(["--log", "0"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut url = String::new();
-        BufReader::new(process.stdout.as_mut().ok_or("no output")?).read_line(&mut url)?;
-        Ok(Self { process, url: url.trim().to_owned() })
-    }
-
-    fn target(&self) -> Target {
-        Target {
-            base_url: self.url.clone(),
-            ca_file: None,
-            model: "reference".to_owned(),
-            api: load::Api::OpenaiCompletions,
-            path: None,
-            headers: Vec::new(),
-            api_key: None,
-            metrics: None,
-            log: None,
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ended = self.process.kill();
-        let _reaped = self.process.wait();
-    }
 }

@@ -39,16 +39,10 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         heartbeat: Span::seconds(30),
         origin,
     };
+    let api = Api::from_word(&at(4, "openai-completions")).ok_or("no such API")?;
     let target = Target {
-        base_url: at(0, "http://127.0.0.1:8080"),
-        ca_file: None,
-        model: at(1, ""),
-        api: Api::from_word(&at(4, "openai-completions")).ok_or("no such API")?,
-        path: None,
-        headers: Vec::new(),
-        api_key: None,
         metrics: Some("/metrics".to_owned()),
-        log: None,
+        ..Target::new(at(0, "http://127.0.0.1:8080"), at(1, ""), api)
     };
     let result = run_load(&spec, &target, &Control::quiet())?;
     let summary = result.summary(&Slo { ttft_ms: Some(500.0), ..Slo::default() })?;

@@ -25,9 +25,22 @@ use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
 use crate::workload::Tokenizer;
 
 /// Answers wait to be taken apart until the run is over, so as not to take processor time from
-/// the client and a server on the same machine; above so many bytes the oldest is taken apart
-/// when a new one comes.
-const WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// the client and a server on the same machine; above so many bytes the oldest are taken apart in
+/// a lull, since further requests are sent when answers end.
+const WAITING_BYTES: usize = 4 * 1024 * 1024;
+
+/// Above so many bytes, which a load without lulls comes to, the oldest is taken apart when a new
+/// one comes.
+const MOST_WAITING_BYTES: usize = 3 * WAITING_BYTES;
+
+/// So long no answer ended.
+const LULL: Duration = Duration::from_millis(2);
+
+/// Answers taken apart before the next look whether the lull is over.
+const IN_A_LULL: usize = 16;
+
+/// How often at least it is looked whether the run is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What is known when the clock starts.
 pub(crate) struct Start {
@@ -258,9 +271,9 @@ impl Watching<'_> {
         let (warmup, total) = (prompts.count(Phase::Warmup), prompts.count(Phase::Measured) as u64);
         let in_sessions = prompts.sessions().is_some();
         let mut done = 0;
-        let (mut waiting, mut bytes) = (VecDeque::new(), 0);
+        let (mut waiting, mut bytes) = (VecDeque::<Ended>::new(), 0);
         loop {
-            match receiver.recv_timeout(Duration::from_millis(50)) {
+            match receiver.recv_timeout(if bytes > WAITING_BYTES { LULL } else { LOOK }) {
                 Ok(ended) => {
                     let attempt = &ended.attempt;
                     let measured = attempt.request >= warmup;
@@ -275,13 +288,17 @@ impl Watching<'_> {
                         bytes += attempt.size();
                         waiting.push_back(ended);
                     }
-                    while bytes > WAITING_BYTES {
-                        let Some(oldest) = waiting.pop_front() else { break };
-                        bytes -= oldest.attempt.size();
-                        self.take_apart(oldest);
+                    while bytes > MOST_WAITING_BYTES {
+                        self.take_oldest(&mut waiting, &mut bytes);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    for _ in 0..IN_A_LULL {
+                        if bytes > WAITING_BYTES {
+                            self.take_oldest(&mut waiting, &mut bytes);
+                        }
+                    }
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.shared.stopped().is_none() {
@@ -289,6 +306,12 @@ impl Watching<'_> {
             }
         }
         waiting.into_iter().for_each(|ended| self.take_apart(ended));
+    }
+
+    fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {
+        let oldest = waiting.pop_front().expect("their bytes are those that are counted");
+        *bytes -= oldest.attempt.size();
+        self.take_apart(oldest);
     }
 
     fn take_apart(&mut self, ended: Ended) {

@@ -100,7 +100,7 @@ pub fn run_load_into(
         target,
         control,
         |start| company(start, target, beside, folder, log_from),
-        &mut |request, chunks| ordered.push(Rows { request, chunks }),
+        &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
     let mut requests = Sheet::create(folder, "requests", requests_table, &[]).map_err(|e| broken(&e))?;
     let mut chunks = Sheet::create(folder, "chunks", chunks_table, &[]).map_err(|e| broken(&e))?;

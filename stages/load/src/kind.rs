@@ -123,6 +123,17 @@ impl StageKind for Load {
         }
     }
 
+    /// Looks for the API key that the stage itself names; nothing is sent to a simulated server.
+    fn ready(&self, parameters: &Json) -> Result<(), Problem> {
+        let variable = parameters["api-key-env"].as_str().filter(|_| parameters["simulate"].is_null());
+        let Some(variable) = variable else { return Ok(()) };
+        let missing = |failure: Failure| Problem {
+            hint: failure.hint,
+            ..Problem::at(&["api-key-env"], failure.reason)
+        };
+        api_key(variable).map(drop).map_err(missing)
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
@@ -280,6 +291,12 @@ fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
     Ok(Some(rows.len() as u64))
 }
 
+/// Takes the API key from an environment variable.
+fn api_key(variable: &str) -> Result<ApiKey, Failure> {
+    let remedy = || format!("run with `{variable}=… benchtrail run …`");
+    ApiKey::from_environment(variable).map_err(|e| Failure::failed(e).hint(remedy()))
+}
+
 /// Returns where the running server is reached, and what can be sampled beside the load. API and
 /// the variable of its key are the server's own if none are given.
 pub(crate) fn target(
@@ -301,13 +318,8 @@ pub(crate) fn target(
     };
     let live = cell.live.as_ref().ok_or_else(|| Failure::failed("the server is not alive"))?;
     let text = |key: &str| live[key].as_str().map(str::to_owned);
-    let api_key = match api_key_env.or_else(|| text("api_key_env")) {
-        Some(variable) => Some(
-            ApiKey::from_environment(&variable)
-                .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?,
-        ),
-        None => None,
-    };
+    let variable = api_key_env.or_else(|| text("api_key_env"));
+    let api_key = variable.as_deref().map(api_key).transpose()?;
     let base_url = text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
     let api = match (api, text("api")) {
         (Some(api), _) => api,
@@ -458,6 +470,16 @@ mod tests {
         assert!(told(two, 2).contains("holds 2 prompts and the cell needs 3"), "{}", told(two, 2));
         assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
         assert!(told("\n", 1).contains("holds no prompts"));
+    }
+
+    #[test]
+    fn a_key_that_is_not_set_is_missed_unless_the_server_is_simulated() {
+        let mut parameters = json!({"api-key-env": "BENCHTRAIL_NO_SUCH_KEY"});
+        let problem = Load.ready(&parameters).unwrap_err();
+        assert_eq!(problem.route, [Step::Key("api-key-env".to_owned())]);
+        assert!(problem.message.contains("`BENCHTRAIL_NO_SUCH_KEY`") && problem.hint.is_some());
+        parameters["simulate"] = json!({});
+        assert_eq!(Load.ready(&parameters), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! sorted; when they grow beyond a limit the smallest is written to a run on disk, and one that
 //! comes after its successors were written waits for the next run (replacement selection, Knuth,
 //! The Art of Computer Programming 3, 5.4.1). Rows that are nearly in order make a single run
-//! however many there are; at the end the runs are merged.
+//! however many there are; at the end the runs are merged. What waits is encoded as in a run: that
+//! takes a quarter of the memory of the rows themselves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -34,13 +35,41 @@ impl Rows {
         (self.request.request_id, self.request.attempt)
     }
 
-    /// Returns roughly the bytes this takes in memory.
-    fn bytes(&self) -> usize {
-        let texts = [&self.request.finish_reason, &self.request.error, &self.request.output_digest];
-        size_of::<Self>()
-            + self.request.prompt_digest.capacity()
-            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-            + self.chunks.capacity() * size_of::<ChunkRow>()
+    fn encode(&self) -> io::Result<Encoded> {
+        Ok(Encoded(postcard::to_stdvec(self).map_err(io::Error::other)?.into()))
+    }
+}
+
+/// The rows of one attempt as they lie in memory and in runs.
+struct Encoded(Box<[u8]>);
+
+impl Encoded {
+    /// Returns roughly the bytes this takes in memory, with its place.
+    fn size(&self) -> usize {
+        size_of::<(usize, Place, Self)>() + self.0.len()
+    }
+
+    fn decode(&self) -> io::Result<Rows> {
+        postcard::from_bytes(&self.0).map_err(io::Error::other)
+    }
+
+    fn write(&self, file: &mut impl Write) -> io::Result<()> {
+        let length = u32::try_from(self.0.len()).map_err(io::Error::other)?;
+        file.write_all(&length.to_le_bytes())?;
+        file.write_all(&self.0)
+    }
+
+    /// Reads what was written; `None` at the end.
+    fn read(file: &mut impl Read) -> io::Result<Option<Self>> {
+        let mut length = [0_u8; 4];
+        match file.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
+        file.read_exact(&mut bytes)?;
+        Ok(Some(Self(bytes.into())))
     }
 }
 
@@ -49,7 +78,7 @@ pub(crate) struct Ordered {
     folder: PathBuf,
     limit: usize,
     /// What waits, by the number of the run it can still join and its place.
-    waiting: BTreeMap<(usize, Place), Rows>,
+    waiting: BTreeMap<(usize, Place), Encoded>,
     held: usize,
     /// The largest number of bytes that waited at once.
     most: usize,
@@ -67,22 +96,22 @@ impl Ordered {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub(crate) fn push(&mut self, rows: Rows) -> io::Result<()> {
-        let place = rows.place();
+    pub(crate) fn push(&mut self, rows: &Rows) -> io::Result<()> {
+        let (place, rows) = (rows.place(), rows.encode()?);
         let current = self.runs.len().max(1);
         // Its run is the one being written, unless that is beyond it already.
         let run = if self.written.is_some_and(|written| place < written) { current + 1 } else { current };
-        self.held += rows.bytes();
+        self.held += rows.size();
         self.waiting.insert((run, place), rows);
         while self.held > self.limit {
             let Some(((run, place), rows)) = self.waiting.pop_first() else { break };
-            self.held -= rows.bytes();
+            self.held -= rows.size();
             if run > self.runs.len() {
                 let file = tempfile::tempfile_in(&self.folder)?;
                 self.runs.push(BufWriter::with_capacity(256 * 1024, file));
             }
             let file = self.runs.last_mut().expect("a run was just begun");
-            write(file, &rows)?;
+            rows.write(file)?;
             self.written = Some(place);
         }
         self.most = self.most.max(self.held);
@@ -100,27 +129,28 @@ impl Ordered {
     /// # Errors
     /// If the disk refuses, or `take` does.
     pub(crate) fn each(mut self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
-        type Source = Box<dyn Iterator<Item = io::Result<Rows>>>;
+        type Source = Box<dyn Iterator<Item = io::Result<Encoded>>>;
         let mut sources: Vec<Source> = Vec::new();
         let current = self.runs.len().max(1);
         for run in self.runs {
             let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.seek(SeekFrom::Start(0))?;
             let mut reader = BufReader::with_capacity(256 * 1024, file);
-            sources.push(Box::new(std::iter::from_fn(move || read(&mut reader).transpose())));
+            sources.push(Box::new(std::iter::from_fn(move || Encoded::read(&mut reader).transpose())));
         }
         // What waits for the run that was being written, and for the one after it: each in order.
         let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
         sources.extend([self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Source));
         let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
         let mut heap = BinaryHeap::new();
+        let next_of = |source: &mut Source| source.next().map(|next| next?.decode()).transpose();
         for (i, source) in sources.iter_mut().enumerate() {
-            let head = source.next().transpose()?;
+            let head = next_of(source)?;
             heap.extend(head.as_ref().map(|rows| Reverse((rows.place(), i))));
             heads.push(head);
         }
         while let Some(Reverse((_, i))) = heap.pop() {
-            let next = sources[i].next().transpose()?;
+            let next = next_of(&mut sources[i])?;
             heap.extend(next.as_ref().map(|rows| Reverse((rows.place(), i))));
             if let Some(rows) = std::mem::replace(&mut heads[i], next) {
                 take(rows)?;
@@ -128,25 +158,6 @@ impl Ordered {
         }
         Ok(())
     }
-}
-
-fn write(file: &mut impl Write, rows: &Rows) -> io::Result<()> {
-    let bytes = postcard::to_stdvec(rows).map_err(io::Error::other)?;
-    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-    file.write_all(&length.to_le_bytes())?;
-    file.write_all(&bytes)
-}
-
-fn read(file: &mut impl Read) -> io::Result<Option<Rows>> {
-    let mut length = [0_u8; 4];
-    match file.read_exact(&mut length) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(e) => return Err(e),
-    }
-    let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
-    file.read_exact(&mut bytes)?;
-    postcard::from_bytes(&bytes).map(Some).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -164,7 +175,7 @@ mod tests {
     fn sorted(limit: usize, all: &[Rows]) -> (Vec<Rows>, (usize, usize)) {
         let folder = tempfile::tempdir().unwrap();
         let mut ordered = Ordered::new(folder.path().to_owned(), limit);
-        all.iter().for_each(|rows| ordered.push(rows.clone()).unwrap());
+        all.iter().for_each(|rows| ordered.push(rows).unwrap());
         let cost = ordered.cost();
         let mut out = Vec::new();
         ordered

@@ -70,6 +70,21 @@ pub struct Target {
 }
 
 impl Target {
+    /// Names a server by its URL, the model to ask for and the API it speaks, and nothing else.
+    pub fn new(base_url: impl Into<String>, model: impl Into<String>, api: Api) -> Self {
+        Self {
+            base_url: base_url.into(),
+            ca_file: None,
+            model: model.into(),
+            api,
+            path: None,
+            headers: Vec::new(),
+            api_key: None,
+            metrics: None,
+            log: None,
+        }
+    }
+
     pub(crate) fn peer(&self) -> Result<Peer, PeerError> {
         Peer::find(&self.base_url, self.ca_file.as_deref())
     }

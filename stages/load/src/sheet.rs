@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use artifacts::{Table, TableError, TableWriter};
 
 /// Rows handed to the writer at once.
-const BATCH: usize = 4096;
+const BATCH: usize = 1024;
 
 /// A table of a run as a finished Parquet file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -129,6 +129,15 @@ impl StageKind for Provision {
         Parameters::read(parameters)?.facets(Machine::here())
     }
 
+    /// Looks for the API key of a running server. That no engine can run here is told otherwise.
+    fn ready(&self, parameters: &Json) -> Result<(), Problem> {
+        let Ok(parameters) = Parameters::read(parameters) else { return Ok(()) };
+        let Ok(Choice { engine, .. }) = parameters.choose(Machine::here()) else { return Ok(()) };
+        let Err(failure) = engine.definition.launch.api_key() else { return Ok(()) };
+        let problem = Problem::at(&["engine"], format!("engine `{}`: {}", engine.name, failure.reason));
+        Err(Problem { hint: failure.hint, ..problem })
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let parameters = Parameters::read(job.parameters)?;
         let machine = Machine::here();

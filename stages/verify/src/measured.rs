@@ -35,17 +35,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         heartbeat: Span::seconds(30),
         origin,
     };
-    let target = Target {
-        base_url: server.url(),
-        ca_file: None,
-        api_key: None,
-        model: "reference".to_owned(),
-        api: Api::OpenaiCompletions,
-        path: None,
-        headers: Vec::new(),
-        metrics: None,
-        log: None,
-    };
+    let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();
     let facts = Table::new(vec![
         Column::int("expected_requests", [Some(6)]),

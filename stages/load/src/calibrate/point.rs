@@ -96,15 +96,8 @@ pub fn measure_point(
     .map_err(|e| LoadError(format!("the settings of a point: {e}")))?;
     let spec = LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?;
     let target = Target {
-        base_url: server.url().to_owned(),
         ca_file: launcher.ca_file.clone(),
-        model: "reference".to_owned(),
-        api: Api::OpenaiCompletions,
-        path: None,
-        headers: Vec::new(),
-        api_key: None,
-        metrics: None,
-        log: None,
+        ..Target::new(server.url(), "reference", Api::OpenaiCompletions)
     };
     let result = run_load(&spec, &target, control)?;
     ended_well(&result.ending, "the reference server")?;

@@ -74,17 +74,7 @@ impl Run {
     }
 
     pub(crate) fn target(&self, url: String) -> Target {
-        Target {
-            base_url: url,
-            ca_file: None,
-            model: "reference".to_owned(),
-            api: self.api,
-            path: None,
-            headers: Vec::new(),
-            api_key: None,
-            metrics: None,
-            log: None,
-        }
+        Target::new(url, "reference", self.api)
     }
 
     /// Sends the run to a reference server of its behaviour.

@@ -1,0 +1,78 @@
+//! What cells need of their surroundings when they start, looked for before anything starts: a
+//! study of hours should not reach what can be told in its first second.
+
+use std::collections::BTreeSet;
+
+use crate::error::PipelineError;
+use crate::experiment::Experiment;
+use crate::graph::{Graph, Member, Node};
+use crate::language::{Diagnostic, Place, place_in};
+use crate::plan::{Decision, Plan};
+use crate::stage::{Class, Problem, Registry, Step};
+
+/// Returns what keeps the cells that a plan executes, and the resources that they use, from
+/// starting; each thing once, in the order of the stages. Other cells need nothing.
+///
+/// # Errors
+/// If a kind is unknown.
+pub fn unready(
+    experiment: &Experiment,
+    registry: &Registry,
+    plan: &Plan,
+) -> Result<Vec<Diagnostic>, PipelineError> {
+    let graph = Graph::new(experiment, registry)?;
+    let mut found = Vec::new();
+    for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
+        let cells = node.stage.cells.iter().zip(starts);
+        let sets: BTreeSet<u32> =
+            cells.filter(|(_, starts)| *starts).map(|(cell, _)| cell.parameters).collect();
+        for set in sets {
+            let Err(problem) = node.kind.ready(&node.stage.parameter_sets[set as usize]) else { continue };
+            let diagnostic = placed(experiment, &node.stage.name, problem);
+            if !found.contains(&diagnostic) {
+                found.push(diagnostic);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns for each stage which of its cells start: those executed, and resources, cached or not,
+/// that are alive for them.
+fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
+    let executed: BTreeSet<(&str, &str)> = plan
+        .cells
+        .iter()
+        .filter(|cell| matches!(cell.decision, Decision::Run { .. } | Decision::After { .. }))
+        .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
+        .collect();
+    let is_executed = |node: &Node<'_>, text: &str| executed.contains(&(node.stage.name.as_str(), text));
+    let mut starting: Vec<Vec<bool>> = graph
+        .nodes
+        .iter()
+        .map(|node| node.texts.iter().map(|text| is_executed(node, text)).collect())
+        .collect();
+    // A stage stands after those that it needs; pure stages read what is on disk.
+    for (number, node) in graph.nodes.iter().enumerate().rev().filter(|(_, n)| n.stage.class != Class::Pure) {
+        let resources = node.needs.iter().filter(|n| graph.nodes[n.stage].stage.class == Class::Resource);
+        for need in resources {
+            for cell in 0..node.texts.len() {
+                if starting[number][cell] {
+                    for member in need.members(need.group_of_reader[cell]) {
+                        if let Member::Cell(i) = member {
+                            starting[need.stage][i] = true;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    starting
+}
+
+fn placed(experiment: &Experiment, stage: &str, problem: Problem) -> Diagnostic {
+    let mut route = vec![Step::Key("stages".to_owned()), Step::Key(stage.to_owned())];
+    route.extend(problem.route);
+    let place = place_in(&experiment.file, &route).unwrap_or_else(|| Place::File(experiment.file.clone()));
+    Diagnostic { message: problem.message, place, hint: problem.hint }
+}
