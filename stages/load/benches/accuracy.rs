@@ -86,12 +86,10 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     heading(out)?;
     for clients in [1_u64, 16, 64, 256, 1024] {
         let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 4096) };
-        let line = own(&["streams", &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
-        out.write_all(&line.stdout)?;
+        out.write_all(&said(own(&["streams", &clients.to_string(), &requests.to_string()])?)?)?;
     }
     let requests = if quick { "2048" } else { "4096" };
-    let line = own(&["memory", "1024", requests])?.wait_with_output()?;
-    out.write_all(&line.stdout)?;
+    out.write_all(&said(own(&["memory", "1024", requests])?)?)?;
     Ok(())
 }
 
@@ -101,9 +99,9 @@ fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure
     for clients in [1_u64, 16, 64, 256] {
         let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 2048) };
         for what in ["streams", "tls"] {
-            let line = own(&[what, &clients.to_string(), &requests.to_string()])?.wait_with_output()?;
+            let line = said(own(&[what, &clients.to_string(), &requests.to_string()])?)?;
             write!(out, "{what:>7} ")?;
-            out.write_all(&line.stdout)?;
+            out.write_all(&line)?;
         }
     }
     Ok(())
@@ -140,6 +138,12 @@ fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
     Ok(command.arg("client").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 
+/// Waits for a process of this bench to end well; returns what it said.
+fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
+    let output = child.wait_with_output()?;
+    if output.status.success() { Ok(output.stdout) } else { Err("a client process failed".into()) }
+}
+
 /// What a client process does: one point, one line.
 fn client(arguments: &[String]) -> Result<(), Failure> {
     let [what, clients, requests] = arguments else { return Err("client WHAT CLIENTS REQUESTS".into()) };
@@ -148,7 +152,8 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     if what == "memory" {
         return memory(&mut out, clients.parse()?, requests.parse()?);
     }
-    let launcher = if what == "tls" { launcher().with(&Certificate::throw_away()?) } else { launcher() };
+    let certificate = if what == "tls" { Some(Certificate::throw_away()?) } else { None };
+    let launcher = certificate.as_ref().map_or_else(launcher, |certificate| launcher().with(certificate));
     let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
     let health = found.health.as_ref().ok_or("no health")?;
     let of = |metric| found.errors_of(metric).ok_or("no errors");
@@ -347,8 +352,7 @@ fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
         let _ended = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8(output.stdout)?;
+    let text = String::from_utf8(said(child)?)?;
     let fields: Vec<&str> = text.split_whitespace().collect();
     let [verdict, stated, truth, ..] = fields.as_slice() else {
         return Err("the client said nothing".into());
