@@ -91,7 +91,7 @@ pub(crate) struct ShowArgs {
     /// Which rows of a table, half-open: `FROM..TO` [default: the first 40].
     #[arg(long, value_name = "FROM..TO")]
     pub(crate) rows: Option<String>,
-    /// Which columns of a table, separated by commas.
+    /// Which columns of a table, separated by commas [default: all, in a terminal those that fit].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) columns: Vec<String>,
     /// Write the bytes as they are in the store.

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::load::slo;
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
+use crate::columns::columns;
 use crate::exit::Stop;
-use crate::terminal::{columns, complain, say};
+use crate::terminal::{complain, say};
 
 pub(super) fn search(
     arguments: &LoadArgs,

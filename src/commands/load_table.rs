@@ -3,7 +3,7 @@
 use load::{Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
-use crate::terminal::columns;
+use crate::columns::columns;
 
 /// Says below the table where its words are defined.
 const DEFINITIONS: &str = "\
