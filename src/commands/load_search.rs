@@ -45,6 +45,9 @@ pub(super) fn search(
         }
     })
     .map_err(|failure| Stop::failed(failure.reason))?;
+    for warning in files.best.iter().flat_map(|best| &best.warnings) {
+        complain(&format!("warning: {warning}"));
+    }
     if global.json {
         say(&json_of(arguments, &files).to_string());
     } else {
