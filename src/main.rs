@@ -3,6 +3,7 @@
 
 mod args;
 mod cells;
+mod columns;
 mod commands;
 mod dry_run;
 mod exit;

@@ -1,7 +1,8 @@
 //! What a user sees while an experiment runs: one consumer of the executor's events.
 //!
 //! On a terminal two lines are kept current: how far the study is with an estimate of what is
-//! left, and what the cell in flight does. Elsewhere each executed cell is one line.
+//! left, and what the cell in flight does. Elsewhere it is a log: each executed cell is one line
+//! with the time, and what a long one does is a line a minute.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +20,35 @@ use crate::terminal::{complain, is_watched, seconds};
 /// Warnings of one cell that are said; the rest is counted.
 const WARNINGS_SHOWN: usize = 6;
 
+/// From one line of a log about what has not ended to the next.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// Lets through what comes when nothing was said for a minute.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    said: Instant,
+}
+
+impl Pace {
+    /// Starts with a minute's silence.
+    pub(crate) fn from(now: Instant) -> Self {
+        Self { said: now }
+    }
+
+    /// Returns whether it is time to say something, and takes it as said.
+    pub(crate) fn due(&mut self, now: Instant) -> bool {
+        let due = now.duration_since(self.said) >= LOG_EVERY;
+        if due {
+            self.said = now;
+        }
+        due
+    }
+}
+
 /// How the run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// Two live lines if a terminal is there, else a line for each executed cell.
+    /// Two live lines if a terminal is there, else a log.
     Progress,
     /// Only warnings.
     Quiet,
@@ -45,6 +71,7 @@ struct Live {
 /// How far each stage is.
 struct State {
     began: Instant,
+    pace: Pace,
     stages: BTreeMap<String, StageState>,
     total: usize,
     ended: usize,
@@ -73,8 +100,9 @@ impl Progress {
                 .insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
         }
         let total = experiment.cell_count();
-        let state =
-            State { began: Instant::now(), stages, total, ended: 0, executed: 0, warnings: BTreeMap::new() };
+        let began = Instant::now();
+        let (pace, warnings) = (Pace::from(began), BTreeMap::new());
+        let state = State { began, pace, stages, total, ended: 0, executed: 0, warnings };
         let log = log
             .map(|path| File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display()))))
             .transpose()?;
@@ -112,13 +140,16 @@ impl Progress {
                 }
             }
             Event::CellProgress { cell, done, total, what } => {
-                if let Some(live) = &self.live {
-                    let count = match (*done, *total) {
-                        (0, None) => String::new(),
-                        (done, None) => format!("{done} "),
-                        (done, Some(total)) => format!("{done} of {total} "),
-                    };
-                    live.cell.set_message(format!("{cell}: {count}{what}"));
+                let count = match (*done, *total) {
+                    (0, None) => String::new(),
+                    (done, None) => format!("{done} "),
+                    (done, Some(total)) => format!("{done} of {total} "),
+                };
+                let text = format!("{cell}: {count}{what}");
+                match &self.live {
+                    Some(live) => live.cell.set_message(text),
+                    None if self.show == Show::Progress && self.is_due() => self.say(&text),
+                    None => {}
                 }
             }
             Event::CellEnded { cell, status, reason, hint, seconds, cached } => {
@@ -192,33 +223,47 @@ impl Progress {
             live.study.set_position(ended as u64);
             live.study.set_message(left.map(|l| format!("about {} left", seconds(l))).unwrap_or_default());
         }
+        let is_log = self.live.is_none() && self.show == Show::Progress;
+        let place = if is_log { format!("[{ended}/{total}] ") } else { String::new() };
         if status == CellStatus::Skipped {
             // Skipped cells follow from what was told already; the summary counts them.
         } else if status != CellStatus::Ok {
             let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
-            self.say(&format!("{} {cell}{reason}", status.word()));
+            self.say(&format!("{place}{} {cell}{reason}", status.word()));
             if let Some(hint) = hint {
                 self.say(&format!("hint: {hint}"));
             }
-        } else if !cached && self.live.is_none() && self.show == Show::Progress {
+        } else if !cached && is_log {
             let left = left.map(|l| format!(", about {} left", seconds(l))).unwrap_or_default();
-            complain(&format!("[{ended}/{total}] {cell} ok, {}{left}", seconds(took)));
+            self.say(&format!("{place}{cell} ok, {}{left}", seconds(took)));
         }
     }
 
     fn note(&self, text: &str) {
-        if let Some(live) = &self.live {
-            live.cell.set_message(text.to_owned());
+        match &self.live {
+            Some(live) => live.cell.set_message(text.to_owned()),
+            None if self.show == Show::Progress => self.say(text),
+            None => {}
         }
     }
 
-    /// Says a line above the live ones.
+    fn is_due(&self) -> bool {
+        self.state.lock().expect("no listener panics").pace.due(Instant::now())
+    }
+
+    /// Says a line: above the live ones, or with the time in a log.
     fn say(&self, text: &str) {
         match &self.live {
             Some(live) => live.study.suspend(|| complain(text)),
+            None if self.show == Show::Progress => complain(&logged(text)),
             None => complain(text),
         }
     }
+}
+
+/// Returns a line of a log: the time, UTC to the second, and the text.
+pub(crate) fn logged(text: &str) -> String {
+    format!("{:.0} {text}", jiff::Timestamp::now())
 }
 
 impl State {
@@ -249,5 +294,26 @@ impl Live {
         cell.set_style(ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is right"));
         cell.enable_steady_tick(Duration::from_millis(120));
         Self { _all: all, study, cell }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_not_ended_is_told_once_a_minute() {
+        let start = Instant::now();
+        let mut pace = Pace::from(start);
+        let told: Vec<u64> = (0..200).filter(|s| pace.due(start + Duration::from_secs(*s))).collect();
+        assert_eq!(told, [60, 120, 180]);
+    }
+
+    #[test]
+    fn a_line_of_a_log_begins_with_the_second_in_utc() {
+        let line = logged("ladder ok");
+        let (time, text) = line.split_once(' ').unwrap();
+        assert_eq!((time.len(), text), ("2026-01-01T00:00:00Z".len(), "ladder ok"));
+        time.parse::<jiff::Timestamp>().unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use artifacts::{Scalar, Table, TableError};
 use serde_json::{Map, Value, json};
 
+use crate::columns::{Columns, wrap};
 use crate::terminal;
 
 /// Which part of a table to show.
@@ -10,8 +11,10 @@ use crate::terminal;
 pub(crate) struct View {
     /// First row and the row after the last; `None` is the first forty.
     pub(crate) rows: Option<(usize, usize)>,
-    /// Columns; none named is all.
+    /// Columns; none named is all, as far as the terminal is wide enough for them.
     pub(crate) columns: Vec<String>,
+    /// How the user sees columns that the terminal is too narrow for.
+    pub(crate) all_columns: &'static str,
 }
 
 const FIRST_ROWS: usize = 40;
@@ -48,20 +51,22 @@ impl View {
         Ok(self.columns.clone())
     }
 
-    /// Returns the part as aligned text: a heading of names and units, the rows, and how many
-    /// rows there are in all.
+    /// Returns the part as aligned text for the terminal: a heading of names and units, the rows,
+    /// how many rows there are in all, and which columns did not fit.
     ///
     /// # Errors
     /// If a column is not in the table.
     pub(crate) fn text(&self, table: &Table) -> Result<String, TableError> {
+        self.text_within(table, terminal::width())
+    }
+
+    fn text_within(&self, table: &Table, width: Option<usize>) -> Result<String, TableError> {
         let names = self.names(table)?;
         let (from, to) = self.bounds(table);
-        let headings: Vec<String> = names
+        let headings = names
             .iter()
-            .map(|name| table.unit(name).map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]")))
-            .collect();
-        let mut heading = vec!["row"];
-        heading.extend(headings.iter().map(String::as_str));
+            .map(|name| table.unit(name).map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]")));
+        let heading = std::iter::once("row".to_owned()).chain(headings).collect();
         let mut right = vec![0];
         let mut rows = Vec::new();
         for row in from..to {
@@ -75,12 +80,29 @@ impl View {
             }
             rows.push(line);
         }
-        let mut text = terminal::columns(&heading, &rows, &right);
+        let all = Columns::new(heading, rows, &right);
+        // Columns that were asked for by name are all shown.
+        let (shown, left_out) = match width.filter(|_| self.columns.is_empty()) {
+            Some(width) => all.fitting(width),
+            None => (all, Vec::new()),
+        };
+        let mut text = shown.laid_out(width);
         let all = table.rows();
         if to - from < all {
             text.push_str(&format!("\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"));
         } else {
             text.push_str(&format!("\n{all} {}", if all == 1 { "row" } else { "rows" }));
+        }
+        if let Some(width) = width.filter(|_| !left_out.is_empty()) {
+            let told = format!(
+                "… {} of {} columns do not fit; {}: {}",
+                left_out.len(),
+                names.len(),
+                self.all_columns,
+                // The first column is the row's number.
+                left_out.iter().map(|column| names[column - 1].as_str()).collect::<Vec<_>>().join(", ")
+            );
+            text.push_str(&format!("\n{}", wrap(&told, width).join("\n")));
         }
         Ok(text)
     }
@@ -151,6 +173,22 @@ mod tests {
     fn a_table_is_shown_with_units_and_row_numbers() {
         let text = View::default().text(&table()).unwrap();
         assert_eq!(text, "row  status  ttft [ms]\n  0  ok           12.5\n  1  null         1e-9\n2 rows");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named_with_the_way_to_see_them() {
+        let view = View { all_columns: "`--columns` shows them", ..View::default() };
+        let text = view.text_within(&table(), Some(20)).unwrap();
+        let told = "2 rows\n… 1 of 2 columns do\nnot fit; `--columns`\nshows them: ttft";
+        assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n{told}"));
+    }
+
+    #[test]
+    fn columns_asked_for_by_name_are_all_shown() {
+        let view = View { columns: vec!["status".to_owned(), "ttft".to_owned()], ..View::default() };
+        let text = view.text_within(&table(), Some(20)).unwrap();
+        let second = "row  ttft [ms]\n  0       12.5\n  1       1e-9";
+        assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n\n{second}\n2 rows"));
     }
 
     #[test]

@@ -46,29 +46,15 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Returns `text` in aligned columns: one row a line, two spaces between columns; the columns
-/// named in `right` are aligned to the right.
-pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
-    let mut widths: Vec<usize> = heading.iter().map(|h| h.chars().count()).collect();
-    for row in rows {
-        for (width, text) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text.chars().count());
-        }
+/// Returns how many columns of characters a line of standard output has; `None` where it is no
+/// terminal, and lines may be of any length.
+pub(crate) fn width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
     }
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (i, (text, width)) in cells.zip(&widths).enumerate() {
-            let pad = " ".repeat(width - text.chars().count());
-            let separator = if i == 0 { "" } else { "  " };
-            let text = if right.contains(&i) { format!("{pad}{text}") } else { format!("{text}{pad}") };
-            line.push_str(separator);
-            line.push_str(&text);
-        }
-        line.trim_end().to_owned()
-    };
-    let mut lines = vec![line(&mut heading.iter().copied())];
-    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
-    lines.join("\n")
+    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let declared = || std::env::var("COLUMNS").ok()?.parse().ok();
+    told.filter(|width| *width > 0).or_else(declared)
 }
 
 /// Returns a count of bytes for people.

@@ -15,6 +15,7 @@ mod help;
 mod imported;
 mod numbers;
 mod planted;
+mod progress;
 mod publish;
 mod readme;
 mod real_engine;

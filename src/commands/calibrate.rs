@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use super::load::Server;
 use super::run::listen_for_signals;
 use crate::args::{CalibrateArgs, Global};
+use crate::columns::columns;
 use crate::exit::Stop;
-use crate::terminal::{columns, complain, is_watched, say};
+use crate::terminal::{complain, is_watched, say};
 
 pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop> {
     let grid = grid(arguments)?;

@@ -8,10 +8,11 @@ use provision::{Machine, Unmet, unmet};
 use serde_json::{Value, json};
 
 use crate::args::{DoctorArgs, ExperimentArgs, Global};
+use crate::columns::columns;
 use crate::exit::Stop;
 use crate::project::{Project, shown};
 use crate::session::Session;
-use crate::terminal::{bytes, columns, say};
+use crate::terminal::{bytes, say};
 
 /// Free space below which the default engine and weights may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
@@ -20,6 +21,7 @@ use super::load_table::{json_of, table_of};
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
+use crate::progress::{Pace, logged};
 use crate::registry::registry;
 use crate::session::user_folders;
 use crate::terminal::{complain, is_watched, say};
@@ -68,11 +70,18 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let quiet = arguments.quiet || global.json;
     let planned = spec.prompts.count(Phase::Measured);
     let bar = bar(planned as u64, quiet);
-    if !quiet && !is_watched() {
-        complain(&format!("{planned} requests to {} …", target.base_url));
+    let logs = !quiet && !is_watched();
+    if logs {
+        complain(&logged(&format!("{planned} requests to {} …", target.base_url)));
     }
-    let shown = bar.clone();
-    let control = Control::new(cancelled, None, Box::new(move |progress| shown.set_position(progress.done)));
+    let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
+    let tell = move |progress: pipeline::stage::Progress| {
+        shown.set_position(progress.done);
+        if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
+            complain(&logged(&format!("{} of {planned} requests", progress.done)));
+        }
+    };
+    let control = Control::new(cancelled, None, Box::new(tell));
     let slo = slo(arguments);
     let mut summarizer = Summarizer::new(slo, folder);
     let mut without_text = 0_u64;

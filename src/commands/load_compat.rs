@@ -7,8 +7,8 @@ use rows::compat::{Bounds, Figure, Tool, figures};
 use serde_json::{Map, Value, json};
 
 use crate::args::LoadArgs;
+use crate::columns::columns;
 use crate::exit::Stop;
-use crate::terminal::columns;
 
 /// Returns the figures of the tool that was asked for. The rows are read into memory whole.
 pub(super) fn compat(

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::load::slo;
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
+use crate::columns::columns;
 use crate::exit::Stop;
-use crate::terminal::{columns, complain, say};
+use crate::terminal::{complain, say};
 
 pub(super) fn search(
     arguments: &LoadArgs,
@@ -44,6 +45,9 @@ pub(super) fn search(
         }
     })
     .map_err(|failure| Stop::failed(failure.reason))?;
+    for warning in files.best.iter().flat_map(|best| &best.warnings) {
+        complain(&format!("warning: {warning}"));
+    }
     if global.json {
         say(&json_of(arguments, &files).to_string());
     } else {

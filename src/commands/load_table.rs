@@ -3,7 +3,7 @@
 use load::{Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
-use crate::terminal::columns;
+use crate::columns::columns;
 
 /// Says below the table where its words are defined.
 const DEFINITIONS: &str = "\
@@ -80,6 +80,13 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     {
         let stated = format!("ms; {}, measuring thread busy {}", verdict.word(), number(health.busy, 2));
         row("Stamps late by at most", number(health.stamp_error_bound_ms, 3), &stated);
+    }
+    if result.tally.mostly_in_one_piece() {
+        let of = format!(
+            "of {} streamed answers: TPOT and ICL say nothing of the server",
+            result.tally.streamed_answers
+        );
+        row("Answers in one piece", result.tally.in_one_piece.to_string(), &of);
     }
     row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
     row("Total output tokens", summary.output_tokens.to_string(), "tok");
@@ -174,6 +181,8 @@ pub(super) fn json_of(
         "first_errors": errors,
         "duration_s": summary.window_s,
         "peak_in_flight": result.tally.peak_in_flight,
+        "streamed_answers": result.tally.streamed_answers,
+        "answers_in_one_piece": result.tally.in_one_piece,
         "arrivals": summary.arrivals.map(|a| json!({
             "drawn_rate_per_s": a.drawn_rate, "drawn_cv": a.drawn_cv,
             "sent_rate_per_s": a.sent_rate, "sent_cv": a.sent_cv,

@@ -5,9 +5,10 @@ use serde_json::json;
 
 use crate::args::{Global, LsArgs};
 use crate::cells::{CellPattern, read_lock, read_record};
+use crate::columns::columns;
 use crate::exit::Stop;
 use crate::project::Project;
-use crate::terminal::{bytes, columns, say};
+use crate::terminal::{bytes, say};
 
 pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let experiment = &arguments.experiment;

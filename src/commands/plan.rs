@@ -7,10 +7,11 @@ use pipeline::{Decision, Plan};
 use serde_json::json;
 
 use crate::args::{Global, PlanArgs};
+use crate::columns::columns;
 use crate::dry_run;
 use crate::exit::Stop;
 use crate::session::{Session, plan_options};
-use crate::terminal::{columns, complain, say, seconds};
+use crate::terminal::{complain, say, seconds};
 
 /// Reasons shown for one stage before the rest is counted.
 const REASONS_SHOWN: usize = 4;

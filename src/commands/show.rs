@@ -16,6 +16,7 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
     let view = View {
         rows: arguments.rows.as_deref().map(View::parse_rows).transpose().map_err(Stop::usage)?,
         columns: arguments.columns.clone(),
+        all_columns: "`--columns NAMES` shows those named",
     };
     let (store, digest) = if arguments.source.starts_with("b3:") {
         let store = Project::of(None, global.store.as_deref())?.open_existing()?;

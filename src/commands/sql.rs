@@ -10,10 +10,11 @@ use serde_json::json;
 
 use crate::args::{Global, SqlArgs};
 use crate::cells::{read_lock, read_record};
+use crate::columns::columns;
 use crate::exit::Stop;
 use crate::project::{Project, shown};
 use crate::table_view::View;
-use crate::terminal::{bytes, columns, complain, say};
+use crate::terminal::{bytes, complain, say};
 
 pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     let rows = arguments.rows.as_deref().map(View::parse_rows).transpose().map_err(Stop::usage)?;
@@ -35,7 +36,8 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     } else if arguments.csv {
         say(csv(&answer)?.trim_end_matches('\n'));
     } else {
-        let view = View { rows, columns: Vec::new() };
+        let all_columns = "name those you want in the query, or `--csv` prints all";
+        let view = View { rows, columns: Vec::new(), all_columns };
         say(&if global.json { view.json(&answer)?.to_string() } else { view.text(&answer)? });
     }
     Ok(())

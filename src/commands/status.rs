@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::args::{Global, StatusArgs};
 use crate::cells::read_lock;
+use crate::columns::columns;
 use crate::exit::Stop;
-use crate::terminal::{columns, say};
+use crate::terminal::say;
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
     let lock = read_lock(&arguments.experiment.experiment, arguments.experiment.profile().as_deref())?;

@@ -7,11 +7,12 @@ use serde_json::json;
 use trail::{Document, Found, Number, Provenance, Query, TrailError};
 
 use crate::args::{Global, WhyArgs};
+use crate::columns::columns;
 use crate::commands::run::trace_file;
 use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
-use crate::terminal::{columns, say};
+use crate::terminal::say;
 
 pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     let mut query = Query::parse(&arguments.report, arguments.number.as_deref());

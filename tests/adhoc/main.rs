@@ -270,6 +270,17 @@ fn a_run_without_any_answer_fails_and_shows_the_first_error() {
 }
 
 #[test]
+fn answers_in_one_piece_are_counted_beside_their_tpot_of_nothing() {
+    let server = faulty(Fault::OnePiece);
+    let told = run(&server.url(), &["--requests", "3", "--output-tokens", "4"]).ok();
+    assert!(told.stdout.contains("Answers in one piece"), "{}", told.stdout);
+    assert!(told.stderr.contains("warning: 3 of 3 streamed answers came in one piece"), "{}", told.stderr);
+    let counted = run(&server.url(), &["--requests", "3", "--output-tokens", "4", "--json"]).ok().json();
+    assert_eq!((&counted["answers_in_one_piece"], &counted["streamed_answers"]), (&3.into(), &3.into()));
+    assert_eq!(counted["tpot_ms"]["max"], 0.0);
+}
+
+#[test]
 fn a_stopped_run_keeps_what_it_has() {
     let server = server(Behaviour { ttft: Duration::from_millis(20), ..Behaviour::default() });
     let folder = tempfile::tempdir().expect("a temporary folder");

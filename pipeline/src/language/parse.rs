@@ -28,6 +28,8 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
     let builder = Builder {
         parser: Parser::new_from_str(text),
         source,
+        end: text.trim_end().chars().count(),
+        open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
         mistakes: Vec::new(),
@@ -43,10 +45,19 @@ pub(crate) fn plain_scalar(text: &str) -> Value {
 struct Builder<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
     source: u32,
+    /// Where the text's last word ends, in characters.
+    end: usize,
+    /// The brackets that have been opened and not closed.
+    open: Vec<(Bracket, Span)>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
     mistakes: Vec<Mistake>,
 }
+
+/// What a flow collection stands in: its opening and its closing character.
+type Bracket = (char, char);
+const SQUARE: Bracket = ('[', ']');
+const CURLY: Bracket = ('{', '}');
 
 /// A mistake after which nothing more can be read.
 type Fatal = Box<Mistake>;
@@ -99,15 +110,26 @@ impl Builder<'_> {
     fn next(&mut self) -> Result<(Event<'static>, Range), Fatal> {
         match self.parser.next_event() {
             Some(Ok((event, range))) => Ok((own(event), range)),
-            Some(Err(error)) => {
-                let span = self.at(*error.marker(), 1);
-                Err(Box::new(
-                    Mistake::new(span, &[], format!("this is not YAML: {}", error.info())).hint(
-                        "look at the indentation, the quotes and the brackets on this line and above it",
-                    ),
-                ))
-            }
+            Some(Err(error)) => Err(Box::new(self.not_yaml(*error.marker(), error.info()))),
             None => Ok((Event::StreamEnd, Range::default())),
+        }
+    }
+
+    /// Tells where reading stopped, and of the innermost bracket that is open there.
+    fn not_yaml(&self, at: Marker, reason: &str) -> Mistake {
+        let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
+        match self.open.last() {
+            None => {
+                here.hint("look at the indentation, the quotes and the brackets on this line and above it")
+            }
+            Some(((opening, closing), opened)) if at.index() >= self.end => {
+                Mistake::new(*opened, &[], format!("this is not YAML: this `{opening}` is never closed"))
+                    .hint(format!("close it with `{closing}`"))
+            }
+            Some(((opening, closing), opened)) => here.hint(format!(
+                "the `{opening}` at {}:{} is still open here: is its `{closing}` missing?",
+                opened.line, opened.column
+            )),
         }
     }
 
@@ -126,6 +148,8 @@ impl Builder<'_> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
+                let flow = span.width > 0;
+                self.open.extend(flow.then_some((SQUARE, span)));
                 let mut items = Vec::new();
                 loop {
                     let (event, range) = self.next()?;
@@ -134,12 +158,15 @@ impl Builder<'_> {
                         event => items.push(self.node(event, range, depth + 1)?),
                     }
                 }
+                self.open.truncate(self.open.len() - usize::from(flow));
                 (anchor, Node { span: Span { width: span.width.max(1), ..span }, value: Value::List(items) })
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
-                let entries = self.mapping(depth)?;
                 let flow = span.width > 0;
+                self.open.extend(flow.then_some((CURLY, span)));
+                let entries = self.mapping(depth)?;
+                self.open.truncate(self.open.len() - usize::from(flow));
                 let first = entries.first().map(|(key, _)| key.span);
                 let span = first.filter(|_| !flow).unwrap_or(span);
                 (anchor, Node { span, value: Value::Map(entries) })

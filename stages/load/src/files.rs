@@ -136,9 +136,9 @@ pub fn run_load_into(
         tables,
         engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
         cell,
+        warnings: driven.warnings.into_iter().map(mask).chain(tally.doubt()).collect(),
         tally,
         observations: driven.observations,
-        warnings: driven.warnings.into_iter().map(mask).collect(),
     })
 }
 

@@ -14,6 +14,9 @@ use crate::wire;
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;
 
+/// How much of a body that is no answer is told, in bytes.
+const BODY_LENGTH: usize = 200;
+
 /// Everything an answer says, with stamps.
 #[derive(Debug, Default)]
 struct Answer {
@@ -171,6 +174,13 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     }
     let division = api.division(delivery);
     let (events, cut) = divide(&body, division);
+    if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
+        && !events.iter().any(|event| is_json(&event.data))
+    {
+        answer.broken =
+            Some(format!("the answer is {media_type}, not {}: {}", division.word(), start_of(&body)));
+        return answer;
+    }
     let count = events.len();
     let mut counted_before = 0;
     for (i, event) in events.into_iter().enumerate() {
@@ -240,6 +250,18 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         }
     }
     answer
+}
+
+fn is_json(data: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
+}
+
+/// Returns the start of a body that nobody asked for, in one line.
+fn start_of(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(BODY_LENGTH)]);
+    let printable = text.replace(char::is_control, " ");
+    let words: Vec<&str> = printable.split_whitespace().collect();
+    if words.is_empty() { "an empty body".to_owned() } else { words.join(" ") }
 }
 
 /// Keeps tokens per chunk only if every chunk has them; if none has, but there are as many

@@ -497,7 +497,7 @@ async fn answer(
         stream.send(&answers::whole(200, "", "application/json", &dialect.whole(tokens))).await?;
         return Ok(true);
     }
-    let mut writer = Writer { stream, fault };
+    let mut writer = Writer { stream, fault, held: Vec::new() };
     let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
     let waits = !(behaviour.ttft.is_zero() && behaviour.gap.is_zero());
     // Where many requests come at once, a write for each head would make the server late for
@@ -561,6 +561,7 @@ async fn answer(
         end.extend_from_slice(b"0\r\n\r\n");
     }
     writer.raw(&end).await?;
+    writer.stream.send(&writer.held).await?;
     Ok(!matches!(fault, Fault::CloseInsteadOfEnd | Fault::CloseAfterAnswer))
 }
 
@@ -583,6 +584,8 @@ fn frame(event: &[u8]) -> Vec<u8> {
 struct Writer<'a> {
     stream: &'a mut Stream,
     fault: Fault,
+    /// What is held back until the end.
+    held: Vec<u8>,
 }
 
 impl Writer<'_> {
@@ -595,10 +598,14 @@ impl Writer<'_> {
             }
             return Ok(());
         }
-        self.stream.send(&frame(event)).await
+        self.raw(&frame(event)).await
     }
 
     async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.fault == Fault::OnePiece {
+            self.held.extend_from_slice(bytes);
+            return Ok(());
+        }
         self.stream.send(bytes).await
     }
 }

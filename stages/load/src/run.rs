@@ -217,7 +217,8 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     })?;
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
-    let cell = facts(spec, target, &Tally::of(&requests, &chunks), &driven);
+    let tally = Tally::of(&requests, &chunks);
+    let cell = facts(spec, target, &tally, &driven);
     let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
     let server_metrics = std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(LoadResult {
@@ -227,7 +228,7 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
         server_metrics,
         engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
         cell,
-        warnings: driven.warnings.into_iter().map(mask).collect(),
+        warnings: driven.warnings.into_iter().map(mask).chain(tally.doubt()).collect(),
     })
 }
 

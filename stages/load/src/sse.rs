@@ -15,6 +15,26 @@ pub(crate) enum Division {
     Whole,
 }
 
+impl Division {
+    /// Returns what a body divided so is, for people.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Events => "a stream of events (text/event-stream)",
+            Self::Lines => "JSON lines",
+            Self::Whole => "JSON",
+        }
+    }
+
+    /// Returns whether a body of a media type may be divided so.
+    pub(crate) fn carried_by(self, media_type: &str) -> bool {
+        let media_type = media_type.to_ascii_lowercase();
+        match self {
+            Self::Events => media_type == "text/event-stream",
+            Self::Lines | Self::Whole => media_type.contains("json"),
+        }
+    }
+}
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {

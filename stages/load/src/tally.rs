@@ -25,6 +25,10 @@ pub struct Tally {
     pub chunks: u64,
     /// Socket reads that completed at least one of them.
     pub chunk_reads: u64,
+    /// Measured requests whose answer of more than one token was streamed.
+    pub streamed_answers: u64,
+    /// Those of them whose text was all there after one socket read.
+    pub in_one_piece: u64,
 }
 
 /// The spread of a count over requests.
@@ -94,11 +98,35 @@ impl Tally {
         {
             self.prompt_tokens = Some(Spread::with(self.prompt_tokens, tokens));
         }
+        if row.status == RequestStatus::Ok
+            && row.output_tokens > Some(1)
+            && let Some(first) = chunks.first()
+        {
+            self.streamed_answers += 1;
+            self.in_one_piece += u64::from(chunks.iter().all(|chunk| chunk.read == first.read));
+        }
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {
             self.first_errors.entry(row.status).or_insert_with(|| error.clone());
         }
         self.peak_in_flight = self.peak_in_flight.max(row.in_flight_at_send.map(|others| others + 1));
+    }
+
+    /// Returns whether most streamed answers came in one piece: times between tokens are then
+    /// those of whatever put them together.
+    pub fn mostly_in_one_piece(&self) -> bool {
+        self.in_one_piece * 2 > self.streamed_answers
+    }
+
+    /// Returns what the counts give reason to doubt.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        self.mostly_in_one_piece().then(|| {
+            format!(
+                "{} of {} streamed answers came in one piece: TPOT and the times between chunks say nothing of \
+                 the server, and TTFT is late; does a proxy buffer, or the server write answers whole?",
+                self.in_one_piece, self.streamed_answers
+            )
+        })
     }
 
     /// Returns the measured window: first `sent_ns`, last `done_ns`.

@@ -95,7 +95,7 @@ pub(crate) fn post(address: &Address, path: &str, headers: &[(String, String)], 
 
 /// A response head as far as framing and bookkeeping need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Head<'a> {
     /// The status code.
     pub(crate) status: u16,
     /// How long the head is, in bytes.
@@ -106,11 +106,13 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
     /// Seconds of `Retry-After`, if told.
     pub(crate) retry_after: Option<u64>,
+    /// The media type of the body without parameters, if told.
+    pub(crate) media_type: Option<&'a str>,
 }
 
 /// Reads a response head from the beginning of `bytes`; `None` while it is incomplete.
 /// Interim (1xx) heads are skipped and counted into the length.
-pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
+pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
     let mut skipped = 0;
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 128];
@@ -136,8 +138,12 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     }
 }
 
-fn read_head(response: &httparse::Response<'_, '_>, status: u16, length: usize) -> Result<Head, String> {
-    let mut content_length = None;
+fn read_head<'a>(
+    response: &httparse::Response<'_, 'a>,
+    status: u16,
+    length: usize,
+) -> Result<Head<'a>, String> {
+    let (mut content_length, mut media_type) = (None, None);
     let (mut chunked, mut retry_after) = (false, None);
     let mut keep_alive = response.version == Some(1);
     for header in response.headers.iter() {
@@ -166,6 +172,8 @@ fn read_head(response: &httparse::Response<'_, '_>, status: u16, length: usize) 
                     keep_alive = true;
                 }
             }
+        } else if header.name.eq_ignore_ascii_case("content-type") {
+            media_type = value.split(';').next().map(str::trim_end).filter(|media| !media.is_empty());
         } else if header.name.eq_ignore_ascii_case("retry-after") {
             retry_after = value.parse().ok();
         }
@@ -180,7 +188,7 @@ fn read_head(response: &httparse::Response<'_, '_>, status: u16, length: usize) 
         keep_alive = false;
         Framing::UntilClose
     };
-    Ok(Head { status, length, framing, keep_alive, retry_after })
+    Ok(Head { status, length, framing, keep_alive, retry_after, media_type })
 }
 
 /// How a body ends, and how far it has come.
@@ -305,7 +313,7 @@ impl Chunked {
 
 /// Takes a response apart as far as it has come: head, body, whether the body is complete;
 /// `None` while the head is incomplete. For scrapes, off the measuring path.
-pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head, Vec<u8>, bool)>, String> {
+pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head<'_>, Vec<u8>, bool)>, String> {
     let Some(head) = head(bytes)? else { return Ok(None) };
     let mut framing = head.framing.clone();
     let mut body = Vec::new();

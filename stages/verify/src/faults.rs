@@ -273,6 +273,12 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             cell.stretch(|_| 1.0 + 0.04 * turn as f64);
         }
     };
+    "a proxy that keeps answers until they are whole" => ["one-piece", "physical-roofs"] |m| {
+        let cell = &mut m.cells[SPOILT];
+        for r in &mut cell.requests {
+            r.first_token_ns = r.last_token_ns;
+        }
+    };
     "a client too slow to send" => ["client-lag"] |m| {
         for r in &mut m.cells[SPOILT].requests {
             r.scheduled_ns = r.sent_ns.map(|t| t - 30_000_000);
@@ -374,6 +380,7 @@ fn every_gate() -> Json {
         json!({"gate": "repeats", "within": 0.8}),
         json!({"gate": "sql", "name": "nobody-waits-long", "query": NOBODY_WAITS_LONG}),
         json!({"gate": "digests"}),
+        json!({"gate": "one-piece"}),
         json!({"gate": "context-ceiling"}),
         json!({"gate": "clock"}),
         physical_roofs(),

@@ -209,6 +209,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("degenerate", json!({})),
         ("token-accounting", json!({})),
         ("delivered-length", json!({})),
+        ("one-piece", json!({})),
         ("context-ceiling", json!({})),
         ("client-lag", json!({})),
         ("clock", json!({})),

@@ -309,7 +309,7 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
             "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, context-ceiling, client-lag, client-health, calibrated-range, clock, identities, physical-roofs, engine-identity, \
+             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, clock, identities, physical-roofs, engine-identity, \
              cold-cache, same-prompts, comparability, warm-up, stationarity, order-effects, repeats, sql",
         ]
     );

@@ -34,6 +34,8 @@ pub enum Fault {
     Nonsense,
     /// Every byte comes by itself.
     Drip,
+    /// The whole answer is held back and comes with its end, as from a proxy that buffers.
+    OnePiece,
     /// Lines end with CRLF, comments come between events, data is spread over lines.
     Decorated,
     /// No `[DONE]` at the end.

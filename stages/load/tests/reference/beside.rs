@@ -16,7 +16,7 @@ use pipeline::stage::Control;
 use serde_json::json;
 
 use crate::canned::{Canned, document, events};
-use crate::common::{Run, closed};
+use crate::common::{Run, closed, paced};
 
 /// Writes a program named `nvidia-smi`. A shell writes it: a file that this process holds open for
 /// writing cannot be executed, and a child forked meanwhile by another test would hold it too.
@@ -194,7 +194,7 @@ fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
     let telemetry = Telemetry { gpu: Gpu::NvidiaSmi, ..quick() };
     let out = tempfile::tempdir().unwrap();
     // Long enough for the end of the program to be seen.
-    let behaviour = Behaviour { ttft: std::time::Duration::from_millis(150), ..Behaviour::default() };
+    let behaviour = Behaviour { ttft: std::time::Duration::from_millis(150), ..paced() };
     let run = Run { behaviour, ..Run::default() };
     let files = into(&run, &Beside { nvidia_smi: Some(smi), ..beside(telemetry) }, out.path());
     assert_eq!(table(&files, "gpu_telemetry").float("power_w").unwrap(), [Some(81.5)]);

@@ -1,5 +1,7 @@
 //! What the tests against the reference server share.
 
+use std::time::Duration;
+
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Phase,
@@ -41,6 +43,11 @@ impl Default for Run {
 
 pub(crate) fn closed(clients: u32) -> Arrival {
     Arrival::ClosedLoop(ClosedLoop { clients, think_time: Span::default() })
+}
+
+/// Time enough between tokens for each to be read by itself.
+pub(crate) fn paced() -> Behaviour {
+    Behaviour { gap: Duration::from_millis(20), ..Behaviour::default() }
 }
 
 impl Run {

@@ -1,6 +1,8 @@
 //! Each fault a server can have, and the row it becomes.
 
-use crate::common::{Run, closed, statuses};
+use std::time::Duration;
+
+use crate::common::{Run, closed, paced, statuses};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Api, Delivery, Ending, LoadResult, RequestRow, RequestStatus, Span, Timeouts, TokenSource, run_load,
@@ -223,6 +225,27 @@ fn a_slow_drip_that_cuts_lines_and_characters_loses_nothing() {
             assert_eq!((b.status, &b.output_digest), (RequestStatus::Ok, &a.output_digest), "{}", api.word());
             assert_eq!((b.chunks, b.output_tokens), (Some(5), Some(5)));
         }
+    }
+}
+
+#[test]
+fn answers_that_come_in_one_piece_are_told_since_their_tpot_is_none_of_the_servers() {
+    let mut run = Run::with(Fault::OnePiece);
+    (run.behaviour.ttft, run.behaviour.gap) = (Duration::from_millis(5), Duration::from_millis(5));
+    let result = run.result();
+    let told = "6 of 6 streamed answers came in one piece: TPOT and the times between chunks say nothing of the server";
+    assert!(result.warnings[0].starts_with(told), "{:?}", result.warnings);
+    assert!(result.requests.iter().all(|r| r.first_token_ns == r.last_token_ns && r.chunks == Some(5)));
+}
+
+#[test]
+fn nothing_is_told_of_answers_that_come_token_by_token_whole_or_of_one_token() {
+    for run in [
+        Run { behaviour: paced(), ..Run::default() },
+        Run { delivery: Delivery::Whole, ..Run::default() },
+        Run { tokens: 1, ..Run::with(Fault::OnePiece) },
+    ] {
+        assert_eq!(run.result().warnings, Vec::<String>::new());
     }
 }
 

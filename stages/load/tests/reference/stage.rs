@@ -12,6 +12,7 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
+use crate::common::paced;
 use crate::tokens::tokenizer;
 
 pub(crate) struct NoShelf;
@@ -129,7 +130,7 @@ pub(crate) fn table(outputs: &[Output], name: &str) -> Table {
 
 #[test]
 fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
-    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let server = ReferenceServer::start(paced()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(log.path(), "before\n").unwrap();
     let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
@@ -205,7 +206,7 @@ fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
 fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let file = tokenizer(folder.path(), "");
-    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let server = ReferenceServer::start(paced()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let cell = |tokens: u64, output: &Json| {
         let workload = json!({

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::canned::{Canned, Pieces, events, head};
+use crate::canned::{Canned, Pieces, document, events, head};
 use crate::common::{Run, closed};
 use load::{Api, LoadResult, RequestStatus, Target, TokenSource, run_load};
 use pipeline::stage::Control;
@@ -171,6 +171,36 @@ fn headers_of_ones_own_go_with_every_request() {
     let target = Target { headers, ..target };
     let error = run_load(&run.spec(), &target, &Control::quiet()).unwrap_err();
     assert!(error.to_string().contains("header X-Route: "), "{error}");
+}
+
+#[test]
+fn a_page_in_place_of_an_answer_is_told_with_its_media_type_and_start() {
+    let page = "<!DOCTYPE html>\n<title>\x1b[31mSign in</title>".to_owned() + &" ".repeat(200) + "unseen";
+    let begins = "the answer is text/html, not a stream of events (text/event-stream): <!DOCTYPE html> <title> \
+                  [31mSign in</title>";
+    let result = chat(move || vec![head("text/html; charset=utf-8"), page.clone().into_bytes()]);
+    for row in &result.requests {
+        assert_eq!((row.status, row.error.as_deref()), (RequestStatus::MalformedStream, Some(begins)));
+        assert_eq!(row.http_status, Some(200));
+    }
+}
+
+#[test]
+fn a_document_where_a_stream_was_asked_for_is_no_answer() {
+    let result = chat(|| document(&json!({"detail": "no streaming here"})));
+    let told = "the answer is application/json, not a stream of events (text/event-stream): \
+                {\"detail\":\"no streaming here\"}";
+    assert!(result.requests.iter().all(|row| row.error.as_deref() == Some(told)), "{:?}", result.requests);
+}
+
+#[test]
+fn events_count_whatever_media_type_they_come_under() {
+    let result = chat(|| {
+        let mut pieces = events(&[delta("yes"), finish()]);
+        pieces[0] = head("text/plain");
+        pieces
+    });
+    assert!(result.requests.iter().all(|row| row.status == RequestStatus::Ok));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod digests;
 mod engine_identity;
 mod expected_rows;
 mod identities;
+mod one_piece;
 mod order_effects;
 mod physical_roofs;
 mod repeats;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &degenerate::Degenerate,
     &token_accounting::TokenAccounting,
     &delivered_length::DeliveredLength,
+    &one_piece::OnePiece,
     &context_ceiling::ContextCeiling,
     &client_lag::ClientLag,
     &client_health::ClientHealth,

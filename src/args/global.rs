@@ -1,0 +1,70 @@
+//! What several commands share: the store, the experiment and its form, the choice of cells.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options every command understands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Folder of the store [default: `.benchtrail` in the project's folder].
+    #[arg(
+        long,
+        global = true,
+        env = "BENCHTRAIL_STORE",
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
+    pub(crate) store: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+}
+
+/// Which experiment, in which form.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
+    /// The experiment's YAML file.
+    pub(crate) experiment: PathBuf,
+    /// Give a parameter another value.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_assignment)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use a profile of the experiment: a named set of parameter values and axes.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Short for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+}
+
+impl ExperimentArgs {
+    /// Returns the profile asked for, by either option.
+    pub(crate) fn profile(&self) -> Option<String> {
+        if self.smoke { Some("smoke".to_owned()) } else { self.profile.clone() }
+    }
+}
+
+/// Which cells to consider, and what to force.
+#[derive(Debug, Args, Default)]
+pub(crate) struct Selection {
+    /// Execute only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
+    #[arg(long, value_name = "CELLS")]
+    pub(crate) only: Vec<String>,
+    /// Execute this stage and everything below it again (measurements only with --fresh).
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) from: Option<String>,
+    /// Measure this stage again although its results are cached; the earlier ones are kept.
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) fresh: Vec<String>,
+    /// Take engines and measurements from the lock, whatever machine this is.
+    #[arg(long)]
+    pub(crate) locked: bool,
+}
+
+fn parse_assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    if name.is_empty() {
+        return Err(format!("`{text}` names no parameter"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,20 @@
+//! The command line's grammar: every command, option and example that `--help` shows.
+
+mod bundle;
+mod calibrate;
+mod command;
+mod global;
+mod load;
+mod report;
+mod store;
+mod study;
+mod values;
+
+pub(crate) use self::bundle::{KeygenArgs, PublishArgs, ReproduceArgs, VerifyArgs};
+pub(crate) use self::load::LoadArgs;
+pub(crate) use self::report::{AtLeast, AuditArgs, WhyArgs};
+pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use command::{Cli, Command};
+pub(crate) use global::{ExperimentArgs, Global, Selection};
+pub(crate) use store::{FsckArgs, GcArgs};
+pub(crate) use study::{DiffArgs, DoctorArgs, LsArgs, PlanArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs};

@@ -1,0 +1,84 @@
+//! How the values of options of `load` and `calibrate` are read.
+
+use clap::builder::PossibleValuesParser;
+
+/// Reads `NAME: VALUE`.
+pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("expected `NAME: VALUE`, such as `X-Route: blue`")?;
+    let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
+    match load::header_problem(&name, &value) {
+        Some((problem, remedy)) => Err(format!("{problem}: {remedy}")),
+        None => Ok((name, value)),
+    }
+}
+
+/// Reads the word of an API.
+pub(super) fn parse_api() -> PossibleValuesParser {
+    PossibleValuesParser::new(load::Api::all().map(load::Api::word))
+}
+
+/// Reads the word of a tool whose figures are known.
+pub(super) fn parse_tool() -> PossibleValuesParser {
+    PossibleValuesParser::new(rows::compat::Tool::ALL.map(rows::compat::Tool::word))
+}
+
+/// Reads `N` or `A..B`, both ends in it.
+pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
+    let number = |part: &str| part.trim().parse::<u32>().ok();
+    let ends = match text.split_once("..") {
+        Some((from, to)) => number(from).zip(number(to)),
+        None => number(text).map(|n| (n, n)),
+    };
+    match ends {
+        Some((from, to)) if (1..=to).contains(&from) => Ok((from, to)),
+        Some(_) => Err(format!("`{text}`: at least 1, and the smaller number first")),
+        None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
+    }
+}
+
+/// Reads a number of requests a second.
+pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "a number of requests a second above 0 is wanted".to_owned())
+}
+
+/// Reads a span of time, kept as it was written.
+pub(super) fn parse_span(text: &str) -> Result<String, String> {
+    load::Span::parse(text).map(|_| text.to_owned())
+}
+
+/// Reads two spans of time, separated by a comma.
+pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
+    let (first, second) = text.split_once(',').ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
+    load::Span::parse(first)?;
+    load::Span::parse(second)?;
+    Ok((first.trim().to_owned(), second.trim().to_owned()))
+}
+
+/// Reads `METRIC=MILLISECONDS`.
+pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
+    let (name, bound) = text.split_once('=').ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
+    if !["ttft", "tpot", "e2e"].contains(&name) {
+        return Err(format!("no bound can be set on `{name}`: there are ttft, tpot and e2e"));
+    }
+    let number = bound.strip_suffix("ms").unwrap_or(bound).trim().parse::<f64>().ok();
+    let number = number.filter(|n| n.is_finite() && *n > 0.0);
+    Ok((name.to_owned(), number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?))
+}
+
+/// Reads so many numbers with colons between them.
+fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
+    let numbers: Vec<f64> = text.split(':').filter_map(|part| part.trim().parse().ok()).collect();
+    let parts = text.split(':').count();
+    numbers.try_into().ok().filter(|_| parts == N).ok_or_else(|| format!("`{text}` is not {form}"))
+}
+
+/// Reads `RATE:SECONDS`.
+pub(super) fn parse_step(text: &str) -> Result<(f64, f64), String> {
+    parse_numbers(text, "RATE:SECONDS").map(|[rate, seconds]| (rate, seconds))
+}
+
+/// Reads `FROM:TO:SECONDS`.
+pub(super) fn parse_ramp(text: &str) -> Result<(f64, f64, f64), String> {
+    parse_numbers(text, "FROM:TO:SECONDS").map(|[from, to, seconds]| (from, to, seconds))
+}

@@ -1,0 +1,55 @@
+//! `one-piece`: do times between tokens say anything of the server?
+
+use pipeline::Problem;
+use rows::Settings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, share_problems, some};
+use crate::study::Stage;
+
+pub(crate) struct OnePiece;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// Up to what share of streamed answers may come in one piece.
+    #[serde(default = "half")]
+    share: f64,
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+impl TypedGate for OnePiece {
+    type Parameters = Parameters;
+    const NAME: &'static str = "one-piece";
+    const SUMMARY: &'static str = "Streamed answers come token by token: of the ok rows with more than one token, at most \
+                                   a share has the first and the last at the same time. Where a proxy buffers, or the \
+                                   server writes answers whole, TPOT is 0 and TTFT is late, and neither is the server's. \
+                                   No test: a count.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        share_problems(settings, &[("share", parameters.share)])
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let expected = format!("at most {} of streamed answers in one piece", parameters.share);
+        each(stage, |_, rows| {
+            let several = rows.measured().filter(|r| r.is_ok() && r.output_tokens > Some(1));
+            let streamed: Vec<_> = several.filter(|r| r.first_token_ns.is_some()).collect();
+            if streamed.is_empty() {
+                return Verdict::none("no streamed answer of more than one token", &expected);
+            }
+            let whole = streamed.iter().filter(|r| r.last_token_ns == r.first_token_ns);
+            let whole: Vec<i64> = whole.map(|r| r.request_id).collect();
+            let passed = whole.len() as f64 <= parameters.share * streamed.len() as f64;
+            let observed = format!("{} of {} came in one piece", whole.len(), streamed.len());
+            let evidence = if passed { None } else { some(&whole) };
+            Verdict::new(passed, observed, &expected).evidence(evidence)
+        })
+    }
+}
