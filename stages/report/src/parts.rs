@@ -102,7 +102,19 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     });
     let w = world.clone();
     environment.add_function("facets", move |state: &State, stage: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(tables::facets(&w, state.env(), stage)?)))
+        let name = format!("{}{stage}", crate::environment::FACETS);
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+    });
+    let w = world.clone();
+    environment.add_function("setup", move |state: &State, stage: &str| {
+        let name = format!("{}{stage}", crate::setup::SETUP);
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+    });
+    let w = world.clone();
+    environment.add_function("differences", move |state: &State, stage: &str| {
+        let name = format!("{}{stage}", crate::environment::FACETS);
+        let states = ["planned", "confound", "unmatched"];
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &states)?)))
     });
     let w = world.clone();
     environment.add_function("sides", move |table: &str, column: &str| {
