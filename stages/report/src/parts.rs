@@ -62,13 +62,15 @@ impl World {
             render_text(self, environment, &format!("caption of figure {name}"), &settings.caption)?;
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(error_of)?;
-        let notes = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?.of_figure();
+        let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
+        let marks = crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
+        let notes = lacks.of_figure();
         let notes = match &settings.no_footnotes {
             Some(reason) => footnotes::left_out(self, environment, name, reason, &notes)?,
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
-        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{notes}"))
+        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{marks}{notes}"))
     }
 }
 

@@ -263,6 +263,7 @@ fn words(column: &str, unit: Option<&str>) -> String {
     let unit = unit.and_then(|u| u.split('/').next());
     let word = |word: &str| match word {
         "ttft" | "tpot" | "itl" | "e2e" | "slo" | "mfu" => word.to_uppercase(),
+        "holm" => "Holm".to_owned(),
         _ => word.to_owned(),
     };
     let parts = column.split('_').enumerate().filter(|(at, part)| *at == 0 || Some(*part) != unit);

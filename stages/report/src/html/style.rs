@@ -60,7 +60,7 @@ h3{font-size:1.1rem}
 p,ul,ol,blockquote{margin:.8em 0}
 a{color:var(--link)}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.9em}
-pre{background:var(--panel);padding:.8em 1em;overflow-x:auto;border-radius:4px}
+pre{background:var(--panel);padding:.8em 1em;white-space:pre-wrap;border-radius:4px}
 blockquote{border-left:3px solid var(--line);padding-left:1em;color:var(--muted)}
 .scroll{overflow-x:auto;margin:1.2em 0}
 table{overflow-wrap:normal;border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
@@ -77,7 +77,7 @@ figure.plot svg{max-width:100%;min-width:34rem;height:auto;display:block}
 figcaption{margin-top:.5em}
 details{margin:.4em 0;color:var(--muted);font-size:.92rem}
 summary{cursor:pointer}
-nav ul{list-style:none;padding-left:0;columns:18rem;font-size:.95rem}
+nav ul{list-style:none;padding-left:0;columns:12rem;font-size:.92rem}
 nav ul ul{columns:auto;padding-left:1.2em}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--background);padding:.3em .6em}
