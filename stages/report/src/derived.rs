@@ -137,7 +137,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "instrument",
             "",
-            "the load generator was not calibrated in this study: its own error is not subtracted and not stated".to_owned(),
+            "the load generator was not calibrated in this study: its own error is not subtracted".to_owned(),
         );
     }
     let confounds = environment::confounds(data)?;

@@ -103,6 +103,11 @@ pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) ->
     let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
     for column in &mut settings.columns {
+        let is_float =
+            (0..view.rows.len()).any(|i| matches!(view.get(i, &column.column), Ok(Scalar::Float(_))));
+        if column.format.is_empty() && is_float && !view.keys.contains(&column.column) {
+            column.format = ",".to_owned();
+        }
         let high = column.column.strip_suffix("ci_low").map(|stem| format!("{stem}ci_high"));
         column.to = high.filter(|high| known.contains(high));
     }

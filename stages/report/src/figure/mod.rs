@@ -111,14 +111,18 @@ fn told(miss: Miss) -> String {
 /// # Errors
 /// If the table lacks a column of the figure.
 pub(crate) fn marks_of(view: &View, settings: &FigureSettings, lacks: &Lacks) -> Result<String, String> {
+    let plot = Plot { view, settings, lacks };
     let mut text = String::new();
-    if settings.kind == FigureKind::Ladder {
-        if !lacks.partial.is_empty() {
-            text.push_str(" Hollow mark: cells are missing from it.");
-        }
-        if !curves::gaps(&Plot { view, settings, lacks })?.is_empty() {
-            text.push_str(" Cross at the foot: no value.");
-        }
+    if settings.kind == FigureKind::Ladder && !lacks.partial.is_empty() {
+        text.push_str(" Hollow mark: cells are missing from it.");
+    }
+    let gaps = match settings.kind {
+        FigureKind::Ladder => !curves::gaps(&plot)?.is_empty(),
+        FigureKind::HeatMap | FigureKind::Matrix => grid::has_gaps(&plot)?,
+        _ => false,
+    };
+    if gaps {
+        text.push_str(" Cross: no value.");
     }
     Ok(text)
 }

@@ -202,10 +202,7 @@ fn a_figure_says_what_it_was_drawn_without() {
     let text = markdown(&done);
     assert!(text.contains("Drawn without: configuration=batched,clients=4,rep=2 (timeout)."), "{text}");
     assert!(text.contains("Not drawn: configuration=serial,clients=4,rep=1 (hung)."), "{text}");
-    assert!(
-        text.contains("Means. Hollow mark: cells are missing from it. Cross at the foot: no value."),
-        "{text}"
-    );
+    assert!(text.contains("Means. Hollow mark: cells are missing from it. Cross: no value."), "{text}");
     let page = String::from_utf8(bytes(&done, "html")).unwrap();
     assert!(page.contains("Not drawn"));
     // The mark of the row that lacks one, and the place of the row that is not there.

@@ -210,8 +210,8 @@ fn compared(verdict: &str, higher: Option<&str>) -> Table {
 #[test]
 fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     let text = with_table("comparison", &compared("directional", Some("serial")));
-    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2664 ms; \
-                    difference −2650 [−3190, −218], n = 8.";
+    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2,664 ms; \
+                    difference −2,646 [−3,193, −218.5], n = 8.";
     assert!(text.contains(sentence), "{text}");
     assert!(squeezed(&text).contains("| unit | n | batched (ms) | serial (ms) |"), "{text}");
     assert!(text.contains("*interval (ms)*: 0.9 bootstrap interval of the mean delta"), "{text}");
