@@ -41,7 +41,7 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
         };
         say("arrival", arrivals(input));
         say("requests measured", measured(input));
-        say("warm-up requests", each(values(input, "warmup"), " a cell, kept as rows, in no statistic"));
+        say("warm-up requests", each(&values(input, "warmup"), " a cell, kept as rows, in no statistic"));
         if let Ok(study) = data.study() {
             say("repetitions", repetitions(&study.spec, &input.stage).to_string());
         }
@@ -142,7 +142,7 @@ fn values(input: &Input, key: &str) -> Vec<String> {
     found
 }
 
-fn each(values: Vec<String>, what: &str) -> String {
+fn each(values: &[String], what: &str) -> String {
     if values.is_empty() { String::new() } else { format!("{}{what}", values.join(", ")) }
 }
 
@@ -150,7 +150,7 @@ fn each(values: Vec<String>, what: &str) -> String {
 fn measured(input: &Input) -> String {
     let of_ok = crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
     let total: u64 = of_ok.sum();
-    each(values(input, "requests"), &format!(" a cell; {} in the cells that are ok", thousands(total)))
+    each(&values(input, "requests"), &format!(" a cell; {} in the cells that are ok", thousands(total)))
 }
 
 /// Writes a count with its thousands apart.
