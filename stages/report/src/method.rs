@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Scalar, Table};
-use pipeline::stage::{CellStatus, Input, InputCell, Json};
+use pipeline::stage::{CellStatus, Coordinates, Input, InputCell, Json};
 
 use crate::data::{Data, Miss};
 use crate::derived::{repetitions, sources};
+use crate::footnotes::boxes;
 use crate::format::format_value;
 
 /// Parameters that are told elsewhere or change nothing of what is sent.
@@ -36,7 +37,7 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
     for input in load_stages(data) {
         let mut say = |setting: &str, value: String| {
             if !value.is_empty() {
-                rows.push([input.stage.clone(), setting.to_owned(), value]);
+                rows.push([input.stage.clone(), in_cell(setting), in_cell(&value)]);
             }
         };
         say("arrival", arrivals(input));
@@ -51,6 +52,10 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
         say("prompt lengths by", cells.distinct("length_source")?.join(", "));
         say("tokenizer", cells.distinct("tokenizer")?.join(", "));
         say("rows", sources(data, input)?.into_keys().collect::<Vec<_>>().join(", "));
+        for (cells, server) in simulated(input) {
+            let of = if cells.is_empty() { String::new() } else { format!(", {cells}") };
+            say(&format!("simulated server{of}"), server);
+        }
         let mut others: Vec<&String> =
             planned(input).filter_map(|c| c.parameters.as_object()).flat_map(|p| p.keys()).collect();
         others.sort();
@@ -186,6 +191,29 @@ fn arrivals(input: &Input) -> String {
     ways.into_iter().map(way).collect::<Vec<_>>().join("; ")
 }
 
+/// The models of servers that rows are drawn from, with the cells of each where there are several.
+fn simulated(input: &Input) -> Vec<(String, String)> {
+    let mut servers: Vec<(&Json, Vec<&Coordinates>)> = Vec::new();
+    for cell in planned(input) {
+        let Some(server) = cell.parameters.pointer("/simulate/server") else { continue };
+        match servers.iter_mut().find(|(known, _)| *known == server) {
+            Some((_, cells)) => cells.push(&cell.coordinates),
+            None => servers.push((server, vec![&cell.coordinates])),
+        }
+    }
+    let all: Vec<&Coordinates> = planned(input).map(|c| &c.coordinates).collect();
+    let whole = boxes(&all).join(",");
+    // An axis all of whose labels have the same server tells nothing of it.
+    let is_whole = |pair: &&str| whole.split(',').any(|known| known == *pair);
+    let apart = |cells: &[&Coordinates]| {
+        let told = boxes(cells).into_iter().map(|condition| {
+            condition.split(',').filter(|pair| !is_whole(pair)).collect::<Vec<_>>().join(",")
+        });
+        told.collect::<Vec<_>>().join("; ")
+    };
+    servers.into_iter().map(|(server, cells)| (apart(&cells), told(server))).collect()
+}
+
 /// The interface requests went to, and whether answers are streamed.
 fn endpoint(data: &Data, input: &Input) -> Result<String, Miss> {
     let mut parts = cells(data, input)?.distinct("api")?;
@@ -248,13 +276,20 @@ fn told(value: &Json) -> String {
                 Json::Object(inner) if !inner.contains_key("from") => format!("{key}: {}", told(value)),
                 value => format!("{key} {}", told(value)),
             };
-            map.iter().map(pair).collect::<Vec<_>>().join(", ")
+            let nested = map.values().any(Json::is_object);
+            map.iter().map(pair).collect::<Vec<_>>().join(if nested { "; " } else { ", " })
         }
         other => other.to_string(),
     }
 }
 
+/// Writes a text as it can stand in a cell of a Markdown table, where a bar begins the next one.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "/")
+}
+
 fn clipped(text: &str) -> String {
+    let text = &in_cell(text);
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -312,6 +347,8 @@ mod tests {
     #[test]
     fn settings_are_told_as_people_read_them() {
         assert_eq!(told(&json!({"words": {"length": {"from": 16, "to": 32}}})), "words: length 16 to 32");
+        let nested = json!({"decode": {"fixed": "10 ms", "step": 2}, "slots": 8});
+        assert_eq!(told(&nested), "decode: fixed 10 ms, step 2; slots 8");
         assert_eq!(told(&json!({"seed": 1, "temperature": 0.0})), "seed 1, temperature 0.0");
         assert_eq!(told(&json!({"inter-token": "1 min"})), "inter-token 1 min");
     }
@@ -320,6 +357,6 @@ mod tests {
     fn long_texts_are_cut_between_characters() {
         let long = "é".repeat(LONGEST + 5);
         assert_eq!(clipped(&long).chars().count(), LONGEST + 1);
-        assert_eq!(clipped("short"), "short");
+        assert_eq!(clipped("a|b"), "a/b");
     }
 }

@@ -235,6 +235,7 @@ fn the_method_tells_what_each_load_sent() {
             "requests": 600 * clients,
             "warmup": 2,
             "timeouts": {"first-token": "5 min", "total": "1 h"},
+            "simulate": {"server": {"slots": clients, "decode": {"fixed": "10 ms"}}},
             "workload": {
                 "prompts": {"words": {"length": {"from": 16, "to": 32}}},
                 "output": {"mode": "exact", "tokens": 12},
@@ -256,6 +257,8 @@ fn the_method_tells_what_each_load_sent() {
         "| warm-up requests | 2 a cell, kept as rows, in no statistic |",
         "| repetitions | 2 |",
         "| endpoint | openai-chat |",
+        "| simulated server, configuration=batched | slots 1; decode: fixed 10 ms |",
+        "| simulated server, configuration=serial | slots 2; decode: fixed 10 ms |",
         "| timeouts | first-token 5 min, total 1 h |",
         "| chat | words: length 16 to 32 | 21 to 42 | 12 tokens, end of sequence ignored | seed 1, temperature 0.0 |",
     ] {
