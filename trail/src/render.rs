@@ -97,7 +97,13 @@ impl Answer {
             lines.push(format!("{what} {column}{unit}{meaning}"));
         }
         if let Some(operator) = &place.operator {
-            let level = place.level.as_ref().map(|l| format!(", a row is a {l}")).unwrap_or_default();
+            let level = match place.level.as_deref() {
+                Some("row") => ", from one row",
+                Some("cell") => ", from one cell",
+                Some("marginal") => ", from several cells together",
+                Some("pooled") => ", from all cells together",
+                _ => "",
+            };
             lines.push(format!("made by {operator}{level}"));
         }
         for cell in place.missing.iter().take(MISSING_SHOWN) {

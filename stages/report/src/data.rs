@@ -109,6 +109,15 @@ impl Data {
         names.into_iter().collect()
     }
 
+    /// Returns a needed stage.
+    ///
+    /// # Errors
+    /// If the report does not need it.
+    pub(crate) fn input(&self, stage: &str) -> Result<&Input, String> {
+        let found = self.stages.iter().find(|s| s.stage == stage);
+        found.ok_or_else(|| format!("this report does not need a stage `{stage}`"))
+    }
+
     /// Returns the needed stages.
     pub(crate) fn stages(&self) -> &[Input] {
         &self.stages

@@ -10,6 +10,7 @@ use pipeline::stage::{CellStatus, Input, Json};
 
 use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
+use crate::{method, setup};
 
 /// Derives a table asked for by name; `None` if it is none of these.
 ///
@@ -20,7 +21,12 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
         "environment" => environment::table(data)?,
         "deviations" => deviations(data)?,
         "limits" => limits(data)?,
-        _ => return environment::facets(name, data),
+        "loads" => method::loads(data)?,
+        "workloads" => method::workloads(data)?,
+        _ => match environment::facets(name, data)? {
+            Some(table) => table,
+            None => return setup::table(name, data),
+        },
     }))
 }
 
@@ -131,7 +137,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "instrument",
             "",
-            "the load generator was not calibrated in this study: its own error is not subtracted and not stated".to_owned(),
+            "the load generator was not calibrated in this study: its own error is not subtracted".to_owned(),
         );
     }
     let confounds = environment::confounds(data)?;
@@ -181,15 +187,7 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
         );
     }
     let Ok(study) = data.study() else { return Ok(()) };
-    let replicate =
-        study.spec.pointer(&format!("/stages/{}/replicate", input.stage)).and_then(Json::as_array);
-    let levels: Vec<usize> = replicate
-        .into_iter()
-        .flatten()
-        .filter_map(Json::as_str)
-        .filter_map(|axis| Some(study.spec.pointer(&format!("/axes/{axis}/labels"))?.as_array()?.len()))
-        .collect();
-    let repetitions: usize = levels.iter().product();
+    let repetitions = repetitions(&study.spec, &input.stage);
     if repetitions < 3 {
         let text = match repetitions {
             1 => {
@@ -202,9 +200,17 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
     Ok(())
 }
 
+/// Returns how often a load stage measures each coordinate.
+pub(crate) fn repetitions(spec: &Json, stage: &str) -> usize {
+    let axes = spec.pointer(&format!("/stages/{stage}/replicate")).and_then(Json::as_array);
+    let axes = axes.into_iter().flatten().filter_map(Json::as_str);
+    let levels = axes.filter_map(|axis| spec.pointer(&format!("/axes/{axis}/labels"))?.as_array());
+    levels.map(Vec::len).product()
+}
+
 /// How many ok cells of a load stage have rows of each source, as verification counted them or,
 /// where none did, as the cells' own tables say. A stage without such tables says nothing.
-fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
+pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
     let stage = || vec![("stage".to_owned(), vec![Scalar::Text(input.stage.clone())])];
     for verify in data.stages().iter().filter(|s| s.kind == "verify" && s.cells.len() == 1) {
         let name = format!("{}.census", verify.stage);

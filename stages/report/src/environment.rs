@@ -14,8 +14,12 @@ const DESCRIPTORS: [&str; 3] = ["host", "environment", "server"];
 /// The beginning of the names of tables of facets; the stage follows.
 pub(crate) const FACETS: &str = "facets-";
 
+/// What the column `state` says.
+pub(crate) const STATE: &str =
+    "same, planned (set from an axis), follows (made from what is planned), confound, or unmatched";
+
 /// What a cell is made of: values by facet.
-type Facets = BTreeMap<String, String>;
+pub(crate) type Facets = BTreeMap<String, String>;
 
 /// Reads one descriptor of each ok cell of a stage. What was merely observed of a host is no facet.
 fn described<'a>(
@@ -139,7 +143,8 @@ fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
     flat.iter().any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
 }
 
-fn flatten(path: &str, json: &Json, into: &mut Facets) {
+/// Writes the scalars of a document by their paths, lists of scalars joined by spaces.
+pub(crate) fn flatten(path: &str, json: &Json, into: &mut Facets) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     match json {
         Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
@@ -189,24 +194,36 @@ pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
     Ok(table.map_err(|e| e.to_string())?)
 }
 
-/// Returns the facets of a stage side by side, if the name asks for them: a row a facet, a column for
-/// the cells that agree in all of them, and where there are several, how the facet stands.
+/// The cells of a stage that agree in all facets, and how each facet stands between them.
+pub(crate) struct Sides<'a> {
+    /// Cells with their facets, the name of the descriptor before each key.
+    pub(crate) groups: Vec<(Vec<&'a Coordinates>, Facets)>,
+    /// `same`, `planned`, `follows`, `confound` or `unmatched`, by facet.
+    pub(crate) stands: BTreeMap<String, &'static str>,
+}
+
+impl Sides<'_> {
+    /// Returns the heading of each group: its cells, or the stage if it is all of it.
+    pub(crate) fn titles(&self, stage: &str) -> Vec<String> {
+        let title = |members: &[&Coordinates]| boxes(members).join("; ");
+        let titles = self.groups.iter().map(|(members, _)| title(members));
+        titles.map(|title| if title.is_empty() { stage.to_owned() } else { title }).collect()
+    }
+}
+
+/// Returns what the cells of a stage are, those that agree together.
 ///
 /// # Errors
-/// If there is no such stage, or a descriptor is not read yet.
-pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
-    let Some(stage) = name.strip_prefix(FACETS) else { return Ok(None) };
-    let input = data.stages().iter().find(|s| s.stage == stage);
-    let input = input.ok_or_else(|| format!("this report does not need a stage `{stage}`"))?;
+/// If a descriptor is not read yet.
+pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss> {
     let mut cells: Vec<(&Coordinates, Facets)> =
         ok(input).map(|cell| (&cell.coordinates, Facets::new())).collect();
     let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
     for output in DESCRIPTORS {
         let sides = described(data, input, output)?;
         let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
-        stands.extend(
-            states(data, stage, &facets).into_iter().map(|(key, state)| (format!("{output}.{key}"), state)),
-        );
+        let found = states(data, &input.stage, &facets);
+        stands.extend(found.into_iter().map(|(key, state)| (format!("{output}.{key}"), state)));
         for (coordinates, flat) in sides {
             if let Some((_, facets)) = cells.iter_mut().find(|(at, _)| *at == coordinates) {
                 facets.extend(flat.into_iter().map(|(key, value)| (format!("{output}.{key}"), value)));
@@ -220,18 +237,25 @@ pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
             None => groups.push((vec![coordinates], facets)),
         }
     }
-    let keys: BTreeSet<&String> = groups.iter().flat_map(|(_, f)| f.keys()).collect();
+    Ok(Sides { groups, stands })
+}
+
+/// Returns the facets of a stage side by side, if the name asks for them: a row a facet, a column for
+/// the cells that agree in all of them, and where there are several, how the facet stands.
+///
+/// # Errors
+/// If there is no such stage, or a descriptor is not read yet.
+pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
+    let Some(stage) = name.strip_prefix(FACETS) else { return Ok(None) };
+    let sides = sides(data, data.input(stage)?)?;
+    let keys: BTreeSet<&String> = sides.groups.iter().flat_map(|(_, f)| f.keys()).collect();
     let mut columns = vec![Column::text("facet", keys.iter().map(|k| Some(k.as_str())))];
-    for (members, facets) in &groups {
-        let title = boxes(members).join("; ");
-        let title = if title.is_empty() { stage.to_owned() } else { title };
+    for (title, (_, facets)) in sides.titles(stage).into_iter().zip(&sides.groups) {
         columns.push(Column::text(title, keys.iter().map(|k| facets.get(*k).cloned())));
     }
-    if groups.len() > 1 {
-        let states = keys.iter().map(|key| stands.get(*key).copied());
-        columns.push(Column::text("state", states).describe(
-            "same, planned (set from an axis), follows (made from what is planned), confound, or unmatched",
-        ));
+    if sides.groups.len() > 1 {
+        let states = keys.iter().map(|key| sides.stands.get(*key).copied());
+        columns.push(Column::text("state", states).describe(STATE));
     }
     let table = Table::with_metadata(columns, &[("keys", "facet")]);
     Ok(Some(table.map_err(|e| e.to_string())?))

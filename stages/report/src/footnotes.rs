@@ -27,6 +27,10 @@ pub(crate) struct Lacks {
     rows: Vec<(Option<char>, String)>,
     /// The cells without a row of their own.
     absent: Vec<String>,
+    /// The shown rows that lack a cell.
+    pub(crate) partial: BTreeSet<usize>,
+    /// Where the cells without a row of their own would stand.
+    pub(crate) gone: Vec<Coordinates>,
 }
 
 impl Lacks {
@@ -65,10 +69,11 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
     let table = &view.table;
     let load = data.stages().iter().find(|s| s.stage == table.stage && s.kind == "load");
     if let Some(input) = load {
-        let gone = input.cells.iter().filter(|c| c.status != CellStatus::Ok);
-        let gone = gone.filter(|c| meets(&c.coordinates, only)).map(|c| c.coordinates.to_string());
-        let absent = from_ledger(world, &table.stage, &gone.collect::<Vec<_>>())?;
-        return Ok(Lacks { absent, ..Lacks::default() });
+        let gone = input.cells.iter().filter(|c| c.status != CellStatus::Ok).map(|c| &c.coordinates);
+        let gone: Vec<Coordinates> = gone.filter(|c| meets(c, only)).cloned().collect();
+        let cells: Vec<String> = gone.iter().map(ToString::to_string).collect();
+        let absent = from_ledger(world, &table.stage, &cells)?;
+        return Ok(Lacks { absent, gone, ..Lacks::default() });
     }
     let (mut concerned, mut absent) = (Vec::<(Lacking, Vec<usize>)>::new(), Vec::new());
     for (number, part) in table.parts.iter().enumerate() {
@@ -92,6 +97,8 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
         }
     }
     let mut lacks = Lacks { markers: vec![String::new(); view.rows.len()], ..Lacks::default() };
+    lacks.partial = concerned.iter().flat_map(|(_, rows)| rows).copied().collect();
+    lacks.gone = absent.iter().map(|(lacking, _)| lacking.cell.coordinates.clone()).collect();
     let mut letters = MARKERS.chars().cycle();
     for group in by_reason(world, concerned) {
         let marker = (group.rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));

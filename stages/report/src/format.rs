@@ -5,6 +5,7 @@
 //! | format | gives | unit of the column |
 //! |---|---|---|
 //! | (empty) | whole numbers in full, others to four significant digits, text as it is, yes/no | any |
+//! | `,`, `+` | the same with commas between thousands, with a sign | any |
 //! | `0`, `0.0`, `0.000` | that many decimals | any |
 //! | `,0`, `,0.0` | the same with commas between thousands | any |
 //! | `sig3` | three significant digits | any |
@@ -192,6 +193,8 @@ fn parse(format: &str) -> Result<NumberFormat, String> {
         Digits::Significant(count.parse().ok().filter(|n| (1..=17).contains(n)).ok_or_else(unknown)?)
     } else if let Some(count) = rest.strip_prefix('e') {
         Digits::Scientific(count.parse().ok().filter(|n| *n <= 17).ok_or_else(unknown)?)
+    } else if rest.is_empty() && (thousands, plus) != (false, false) && suffix == Suffix::None {
+        Digits::Default
     } else if rest == "0" {
         Digits::Fixed(0)
     } else {
@@ -278,6 +281,8 @@ mod tests {
         assert_eq!(float(1.8, "1", "0.0×"), "1.8×");
         assert_eq!(float(12.34, "ms", "0.0u"), "12.3 ms");
         assert_eq!(float(1_234_567.0, "ms", ",0"), "1,234,567");
+        assert_eq!(float(2646.25, "ms", ","), "2,646");
+        assert_eq!(float(44.0, "ms", "+,"), "+44");
         assert_eq!(float(12345.0, "ms", "sig3"), "12300");
         assert_eq!(float(0.000_123_45, "ms", "sig3"), "0.000123");
         assert_eq!(float(0.000_000_912, "1", "e2"), "9.12e\u{2212}7");

@@ -60,7 +60,8 @@ impl Object for Shown {
     }
 }
 
-/// A row of a table: fields are plain, `show` and `interval` are traced.
+/// A row of a table: fields are plain, `show` and `interval` are traced, `only` is the condition that
+/// chooses this row.
 #[derive(Debug)]
 struct Row {
     world: Arc<World>,
@@ -100,9 +101,14 @@ impl Object for Row {
                 let null = null_word(&options)?;
                 shown(self.world.interval(&self.view, self.index, [low, high], format.unwrap_or(""), &null))
             }
+            "only" => {
+                let () = minijinja::value::from_args(args)?;
+                let only = self.view.only(self.index).map_err(missed)?;
+                Ok(Value::from_pairs(only.iter().map(|(column, value)| (column.as_str(), plain(value)))))
+            }
             _ => Err(Error::new(
                 ErrorKind::UnknownMethod,
-                format!("a row has no method `{method}`; it has `show` and `interval`"),
+                format!("a row has no method `{method}`; it has `show`, `interval` and `only`"),
             )),
         }
     }

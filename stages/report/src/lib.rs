@@ -17,11 +17,13 @@ mod format;
 mod html;
 mod language;
 mod ledger;
+mod method;
 mod numbering;
 mod parts;
 mod ratios;
 mod render;
 mod settings;
+mod setup;
 mod stage;
 mod statement;
 mod tables;
@@ -44,10 +46,13 @@ pub use template::Template;
 pub use trace::{Entry, Source, Span};
 
 /// The templates shipped with the binary, under their full names.
-const TEMPLATES: [(&str, &str); 17] = [
+const TEMPLATES: [(&str, &str); 20] = [
     ("quickstart.md", include_str!("../../../templates/quickstart.md")),
     ("report.md", include_str!("../../../templates/report.md")),
     ("partials/claims.md", include_str!("../../../templates/partials/claims.md")),
+    ("partials/commands.md", include_str!("../../../templates/partials/commands.md")),
+    ("partials/conditions.md", include_str!("../../../templates/partials/conditions.md")),
+    ("partials/loads.md", include_str!("../../../templates/partials/loads.md")),
     ("partials/deviations.md", include_str!("../../../templates/partials/deviations.md")),
     ("partials/differences.md", include_str!("../../../templates/partials/differences.md")),
     ("partials/facets.md", include_str!("../../../templates/partials/facets.md")),

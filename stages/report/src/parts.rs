@@ -62,13 +62,15 @@ impl World {
             render_text(self, environment, &format!("caption of figure {name}"), &settings.caption)?;
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(error_of)?;
-        let notes = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?.of_figure();
+        let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
+        let marks = crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
+        let notes = lacks.of_figure();
         let notes = match &settings.no_footnotes {
             Some(reason) => footnotes::left_out(self, environment, name, reason, &notes)?,
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
-        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{notes}"))
+        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{marks}{notes}"))
     }
 }
 
@@ -102,7 +104,19 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     });
     let w = world.clone();
     environment.add_function("facets", move |state: &State, stage: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(tables::facets(&w, state.env(), stage)?)))
+        let name = format!("{}{stage}", crate::environment::FACETS);
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+    });
+    let w = world.clone();
+    environment.add_function("setup", move |state: &State, stage: &str| {
+        let name = format!("{}{stage}", crate::setup::SETUP);
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+    });
+    let w = world.clone();
+    environment.add_function("differences", move |state: &State, stage: &str| {
+        let name = format!("{}{stage}", crate::environment::FACETS);
+        let states = ["planned", "confound", "unmatched"];
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &states)?)))
     });
     let w = world.clone();
     environment.add_function("sides", move |table: &str, column: &str| {

@@ -152,7 +152,10 @@ fn draw(
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;
-    crate::figure::draw(data, settings, &title, &caption)
+    let only = crate::language::declared(&settings.only);
+    let view = data.view(&settings.table, &only).map_err(told)?;
+    let lacks = crate::footnotes::of(world, &settings.table, &view, &only).map_err(told)?;
+    crate::figure::draw(data, settings, &lacks, (&title, &caption))
 }
 
 /// Says what a check refuses, each with its place in the report and in the template.

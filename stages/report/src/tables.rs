@@ -94,15 +94,29 @@ pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) ->
     }
     let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
     let known: Vec<String> = view.table.columns.iter().filter(|c| !is_empty(c)).cloned().collect();
-    let columns = choose(&known, &view.keys);
+    let mut columns = choose(&known, &view.keys);
+    // Sides that are the same in all rows stand in the heads.
+    if ["mean_a", "mean_b"].iter().all(|c| columns.iter().any(|s| s == c) && side(&view, c).is_some()) {
+        columns.retain(|c| c != "a" && c != "b");
+    }
     view.rows.truncate(WHOLE.1);
     let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
     for column in &mut settings.columns {
+        let is_float =
+            (0..view.rows.len()).any(|i| matches!(view.get(i, &column.column), Ok(Scalar::Float(_))));
+        if column.format.is_empty() && is_float && !view.keys.contains(&column.column) {
+            column.format = ",".to_owned();
+        }
         let high = column.column.strip_suffix("ci_low").map(|stem| format!("{stem}ci_high"));
         column.to = high.filter(|high| known.contains(high));
     }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
+    let intervals = settings.columns.iter().filter(|c| c.to.is_some());
+    let intervals: Vec<String> = intervals.filter_map(|c| interval_note(world, &view, c)).collect();
+    if !intervals.is_empty() {
+        parts.push(format!("{}.", intervals.join("; ")));
+    }
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(error_of)?;
@@ -112,16 +126,37 @@ pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) ->
     Ok(parts.join("\n\n"))
 }
 
-/// Returns what the environments or servers of a stage are, a row a facet and a column for
-/// the cells that agree in all of them.
-pub(crate) fn facets(world: &World, environment: &Environment<'_>, stage: &str) -> Result<String, Error> {
-    let name = format!("{}{stage}", crate::environment::FACETS);
-    let view = world.data.view(&name, &Vec::new()).map_err(error_of)?;
-    if view.rows.is_empty() {
-        return Ok("Nothing is recorded.".to_owned());
+/// Returns a derived table that has a column for the cells that agree (`facets-STAGE`, `setup-STAGE`), its
+/// rows of these states alone if some are named.
+pub(crate) fn side_by_side(
+    world: &World,
+    environment: &Environment<'_>,
+    name: &str,
+    states: &[&str],
+) -> Result<String, Error> {
+    let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
+    let has_states = view.table.has(&["state".to_owned()]);
+    if !states.is_empty() {
+        let text = |state: &&str| Scalar::Text((*state).to_owned());
+        let only = vec![("state".to_owned(), states.iter().map(text).collect())];
+        if has_states {
+            view = world.data.view(name, &only).map_err(error_of)?;
+        } else {
+            view.rows.clear();
+        }
     }
-    let settings = plain(&name, view.table.columns.iter(), "not there");
+    if view.rows.is_empty() {
+        return Ok(if states.is_empty() { "Nothing is recorded." } else { "" }.to_owned());
+    }
+    let settings = plain(name, view.table.columns.iter(), "not there");
     grid(world, environment, &settings, &view, &[])
+}
+
+/// Says what an interval is, as the schema of the table describes its lower end.
+fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<String> {
+    let description = view.table.parts.first()?.content.description(&column.column)?;
+    let what = description.strip_prefix("lower end of ")?.trim_start_matches("the ").to_owned();
+    Some(format!("*{}*: {}", own_heading(world, view, column), of_schema(world, view, &column.column, what)))
 }
 
 /// The settings of a table that nobody declared: columns as they are.
@@ -129,7 +164,7 @@ fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) 
     let column = |column: &String| ColumnSettings {
         column: column.clone(),
         heading: None,
-        format: String::new(),
+        format: if column == "p" || column.ends_with("_p") { "p" } else { "" }.to_owned(),
         null: null.to_owned(),
         to: None,
     };
@@ -220,13 +255,34 @@ fn grid(
     Ok(out)
 }
 
+/// The side whose mean a column of a comparison holds, if it is the same in all rows shown.
+fn side(view: &View, column: &str) -> Option<String> {
+    let name = column.strip_prefix("mean_").filter(|name| ["a", "b"].contains(name))?;
+    let mut sides = (0..view.rows.len()).map(|row| view.get(row, name).ok().map(|v| v.to_string()));
+    let first = sides.next()??;
+    sides.all(|side| side.as_ref() == Some(&first)).then_some(first)
+}
+
+/// Writes the name of a column with the field's own short forms, without the unit that stands behind it.
+fn words(column: &str, unit: Option<&str>) -> String {
+    let unit = unit.and_then(|u| u.split('/').next());
+    let word = |word: &str| match word {
+        "ttft" | "tpot" | "itl" | "e2e" | "slo" | "mfu" => word.to_uppercase(),
+        "holm" => "Holm".to_owned(),
+        _ => word.to_owned(),
+    };
+    let parts = column.split('_').enumerate().filter(|(at, part)| *at == 0 || Some(*part) != unit);
+    parts.map(|(_, part)| word(part)).collect::<Vec<_>>().join(" ")
+}
+
 /// A heading made of the column's own name and unit, traced to the table's schema.
 fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
+    let unit = view.table.unit(&column.column);
     let words = match (&column.to, column.column.strip_suffix("ci_low")) {
-        (Some(_), Some(stem)) => format!("{stem}interval").replace('_', " "),
-        _ => column.column.replace('_', " "),
+        (Some(_), Some(stem)) => words(&format!("{stem}interval"), unit.as_deref()),
+        _ => side(view, &column.column).unwrap_or_else(|| words(&column.column, unit.as_deref())),
     };
-    let text = match view.table.unit(&column.column).as_deref() {
+    let text = match unit.as_deref() {
         None | Some("1") => words,
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
@@ -235,13 +291,18 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
         return text;
     }
+    of_schema(world, view, &column.column, text)
+}
+
+/// Marks a text as the schema's, not the writer's.
+fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
     let artifact = view.table.parts.first().filter(|_| view.table.source == Source::Table).map(|p| p.digest);
     world.trace.mark(Entry {
         stage: view.table.stage.clone(),
         output: view.table.output.clone(),
         artifact,
         row_key: "heading".to_owned(),
-        ..Entry::new(Source::Table, column.column.clone(), Scalar::Text(text.clone()), text)
+        ..Entry::new(Source::Table, column, Scalar::Text(text.clone()), text)
     })
 }
 

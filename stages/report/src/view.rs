@@ -266,6 +266,17 @@ impl View {
         pairs.collect::<Vec<_>>().join(",")
     }
 
+    /// Returns the condition that chooses a row: its keys, and what a comparison compares.
+    ///
+    /// # Errors
+    /// If a column cannot be read.
+    pub(crate) fn only(&self, index: usize) -> Result<Vec<(String, Scalar)>, Miss> {
+        let compared = ["metric", "a", "b"].into_iter().map(str::to_owned);
+        let compared = compared.filter(|c| self.table.columns.contains(c) && !self.keys.contains(c));
+        let columns = self.keys.iter().cloned().chain(compared);
+        columns.map(|c| Ok((c.clone(), self.get(index, &c)?))).collect()
+    }
+
     /// Returns the key of a chosen row, or its position if it has none.
     pub(crate) fn row_name(&self, index: usize) -> String {
         let key = self.row_key(index);

@@ -17,6 +17,14 @@ struct Point {
     row: usize,
 }
 
+/// Where a ladder has no mark because the cells are missing.
+pub(super) struct Gap {
+    x: f64,
+    series: usize,
+    facet: usize,
+    cell: String,
+}
+
 struct Curve {
     series: usize,
     points: Vec<Point>,
@@ -53,6 +61,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     if all().next().is_none() {
         return Err("no row has both coordinates".to_owned());
     }
+    let gaps = if settings.kind == FigureKind::Ladder { gaps(plot)? } else { Vec::new() };
     let reference = all().any(|p| p.reference.is_some());
     let series_shown = plot.named(settings.series.as_deref(), &series);
     let panels_shown = plot.named(settings.facet.as_deref(), &facets);
@@ -62,7 +71,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let gap = 16.0;
     let width = (WIDTH - 62.0 - gap * (columns as f64 - 1.0)) / columns as f64;
     let rows = facets.len().div_ceil(columns);
-    let (low, high) = range(all().map(|p| p.x));
+    let (low, high) = range(all().map(|p| p.x).chain(gaps.iter().map(|g| g.x)));
     let y_values = all().flat_map(|p| [Some(p.y), p.band.map(|b| b.0), p.band.map(|b| b.1), p.reference]);
     let (y_low, y_high) = range(y_values.flatten().chain([0.0]));
     let y_ticks = ticks(y_low, y_high, 5);
@@ -86,7 +95,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         let y = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], frame.top + HEIGHT, frame.top);
         let x_ticks = match settings.kind {
-            FigureKind::Ladder => rung_values(&panels),
+            FigureKind::Ladder => rung_values(&panels, &gaps),
             _ if settings.log_x && low > 0.0 => log_ticks(low, high),
             _ => {
                 let count = if columns == 1 { 8 } else { 4 };
@@ -95,6 +104,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         axes(svg, &frame, (&x, &x_ticks), (&y, &y_ticks), column == 0);
         panel(plot, svg, curves, &x, &y, if series_shown.is_empty() { &series } else { &series_shown });
+        for gap in gaps.iter().filter(|g| g.facet == number) {
+            // Side by side if several series lack the same rung.
+            let place = (x.at(gap.x) + 9.0 * gap.series as f64, frame.top + HEIGHT - 7.0);
+            svg.cross(place, gap.series, &gap.cell);
+        }
         let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
         svg.text(frame.left + width / 2.0, frame.top + HEIGHT + 38.0, Anchor::Middle, "", &label);
         if column == 0 {
@@ -108,6 +122,42 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;
     Ok(())
+}
+
+/// Finds the places of a ladder that have no mark because the cells are missing, each once.
+///
+/// # Errors
+/// If the table lacks a column of the figure.
+pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, String> {
+    let settings = plot.settings;
+    let series = plot.labels(settings.series.as_deref())?;
+    let facets = plot.labels(settings.facet.as_deref())?;
+    let mut marked: Vec<(f64, String, String)> = Vec::new();
+    for row in 0..plot.view.rows.len() {
+        let label = |column: &Option<String>| plot.label(row, column.as_deref());
+        if let Some(x) = plot.number(row, &settings.x)? {
+            marked.push((x, label(&settings.series)?, label(&settings.facet)?));
+        }
+    }
+    let mut found: Vec<Gap> = Vec::new();
+    for cell in &plot.lacks.gone {
+        // Without a column there is one empty label for all cells.
+        let label = |column: &Option<String>| match column {
+            None => Some(String::new()),
+            Some(column) => cell.get(column).map(ToString::to_string),
+        };
+        let x = cell.get(&settings.x).and_then(Scalar::as_f64).filter(|x| *x > 0.0);
+        let (Some(x), Some(own), Some(panel)) = (x, label(&settings.series), label(&settings.facet)) else {
+            continue;
+        };
+        let at = |labels: &[String], own: &String| labels.iter().position(|label| label == own);
+        let (Some(series), Some(facet)) = (at(&series, &own), at(&facets, &panel)) else { continue };
+        let known = found.iter().any(|g| (g.x, g.series, g.facet) == (x, series, facet));
+        if !known && !marked.contains(&(x, own, panel)) {
+            found.push(Gap { x, series, facet, cell: format!("no value: {cell}") });
+        }
+    }
+    Ok(found)
 }
 
 fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
@@ -155,8 +205,9 @@ fn distribution(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
     Ok(points.collect())
 }
 
-fn rung_values(panels: &[Vec<Curve>]) -> Vec<f64> {
-    let mut values: Vec<f64> = panels.iter().flatten().flat_map(|c| c.points.iter().map(|p| p.x)).collect();
+fn rung_values(panels: &[Vec<Curve>], gaps: &[Gap]) -> Vec<f64> {
+    let marks = panels.iter().flatten().flat_map(|c| c.points.iter().map(|p| p.x));
+    let mut values: Vec<f64> = marks.chain(gaps.iter().map(|g| g.x)).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     values
@@ -169,8 +220,15 @@ fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale,
     reference.dedup_by(|a, b| a.0 == b.0);
     for curve in curves {
         let class = format!("c{}", curve.series % 6);
-        for run in curve.points.split(|p| p.band.is_none()).filter(|run| run.len() > 1) {
+        for run in curve.points.split(|p| p.band.is_none()).filter(|run| !run.is_empty()) {
             let ends = |p: &Point| p.band.expect("points without a band are split off");
+            if let [only] = run {
+                // Nothing to span: a bar instead of a band.
+                let (low, high) = ends(only);
+                let at = x.at(only.x);
+                svg.line((at, y.at(low)), (at, y.at(high)), &format!("whisker {class}"));
+                continue;
+            }
             let upper = run.iter().map(|p| (x.at(p.x), y.at(ends(p).1)));
             let lower = run.iter().rev().map(|p| (x.at(p.x), y.at(ends(p).0)));
             svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band {class}"), true);
@@ -199,7 +257,12 @@ fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale,
         let marks = plot.settings.kind != FigureKind::Ecdf;
         for p in curve.points.iter().filter(|_| marks) {
             let hover = hover(plot, p, &series[curve.series]);
-            svg.mark(x.at(p.x), y.at(p.y), curve.series, &plot.mark(p.row), &hover);
+            let (x, y, row) = (x.at(p.x), y.at(p.y), plot.mark(p.row));
+            if plot.lacks.partial.contains(&p.row) {
+                svg.hollow_mark(x, y, curve.series, &row, &hover);
+            } else {
+                svg.mark(x, y, curve.series, &row, &hover);
+            }
         }
     }
 }

@@ -37,6 +37,13 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let y = top + height * (number as f64 + 0.5) + 4.0;
         svg.text(left - 8.0, y, Anchor::End, "", name);
     }
+    for (column, row_at) in (0..columns.len()).flat_map(|c| (0..rows.len()).map(move |r| (c, r))) {
+        if !cells.iter().any(|(place, _, _)| *place == (column, row_at)) {
+            let x = left + width * (column as f64 + 0.5);
+            let y = top + height * (row_at as f64 + 0.5) + 4.0;
+            svg.text(x, y, Anchor::Middle, "muted", GONE);
+        }
+    }
     for ((column, row_at), number, row) in &cells {
         let (x, y) = (left + width * *column as f64, top + height * *row_at as f64);
         let share = number.map_or(0.0, |v| if high > low { (v - low) / (high - low) } else { 0.5 });
@@ -55,6 +62,23 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     svg.text(left + (WIDTH - left) / 2.0, bottom + 20.0, Anchor::Middle, "", &label);
     svg.height = bottom + 30.0;
     Ok(())
+}
+
+/// What stands where there is no row.
+const GONE: &str = "\u{d7}";
+
+/// Whether a pair of the two columns has no row.
+///
+/// # Errors
+/// If the table lacks a column of the figure.
+pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
+    let y = plot.settings.y.as_deref();
+    let (columns, rows) = (plot.labels(Some(&plot.settings.x))?, plot.labels(y)?);
+    let mut pairs = std::collections::BTreeSet::new();
+    for row in 0..plot.view.rows.len() {
+        pairs.insert((plot.label(row, Some(&plot.settings.x))?, plot.label(row, y)?));
+    }
+    Ok(pairs.len() < columns.len() * rows.len())
 }
 
 /// A grid of thresholds: the smaller, the darker; null, which is beyond all of them, has a word and
@@ -95,7 +119,7 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let middle = (x + width / 2.0, y + height / 2.0 + 4.0);
         // No row is not the same as null: nothing was measured there.
         let Some((found, row)) = cell else {
-            svg.text(middle.0, middle.1, Anchor::Middle, "muted", "—");
+            svg.text(middle.0, middle.1, Anchor::Middle, "muted", GONE);
             continue;
         };
         let rank = found.and_then(|v| steps.iter().position(|s| *s == v));

@@ -19,6 +19,7 @@ mod timeline;
 use artifacts::{Digest, Scalar};
 
 use crate::data::{Data, Miss};
+use crate::footnotes::Lacks;
 use crate::format::format_value;
 use crate::language::declared;
 use crate::settings::{FigureKind, FigureSettings};
@@ -66,14 +67,14 @@ impl Drawn {
 pub(crate) fn draw(
     data: &Data,
     settings: &FigureSettings,
-    title: &str,
-    caption: &str,
+    lacks: &Lacks,
+    (title, caption): (&str, &str),
 ) -> Result<(String, Vec<Digest>), String> {
     let view = data.view(&settings.table, &declared(&settings.only)).map_err(told)?;
     if view.rows.is_empty() {
         return Err("no row of its table matches".to_owned());
     }
-    let plot = Plot { view: &view, settings };
+    let plot = Plot { view: &view, settings, lacks };
     let mut svg = Svg::new(title, caption);
     match settings.kind {
         FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
@@ -105,10 +106,32 @@ fn told(miss: Miss) -> String {
     }
 }
 
+/// Says how a figure marks what it lacks; nothing if it lacks nothing, or its kind has no such mark.
+///
+/// # Errors
+/// If the table lacks a column of the figure.
+pub(crate) fn marks_of(view: &View, settings: &FigureSettings, lacks: &Lacks) -> Result<String, String> {
+    let plot = Plot { view, settings, lacks };
+    let mut text = String::new();
+    if settings.kind == FigureKind::Ladder && !lacks.partial.is_empty() {
+        text.push_str(" Hollow mark: cells are missing from it.");
+    }
+    let gaps = match settings.kind {
+        FigureKind::Ladder => !curves::gaps(&plot)?.is_empty(),
+        FigureKind::HeatMap | FigureKind::Matrix => grid::has_gaps(&plot)?,
+        _ => false,
+    };
+    if gaps {
+        text.push_str(" Cross: no value.");
+    }
+    Ok(text)
+}
+
 /// A table and what to draw of it.
 pub(super) struct Plot<'a> {
     view: &'a View,
     settings: &'a FigureSettings,
+    lacks: &'a Lacks,
 }
 
 impl Plot<'_> {

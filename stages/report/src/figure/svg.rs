@@ -9,9 +9,11 @@ pub(crate) const LIGHT: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#b0529b",
 /// The colours of series on a dark ground.
 pub(crate) const DARK: [&str; 6] = ["#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5"];
 
-const RULES: [(&str, &str); 14] = [
+const RULES: [(&str, &str); 16] = [
     (".line", "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round"),
     (".mark", "fill:currentColor;stroke:none"),
+    (".hollow", "fill:#fff;stroke:currentColor;stroke-width:1.5"),
+    (".gone", "fill:none;stroke:currentColor;stroke-width:1.5"),
     (".band", "fill:currentColor;fill-opacity:.16;stroke:none"),
     (".whisker", "stroke:currentColor;stroke-width:1.5"),
     (".grid", "stroke:currentColor;stroke-opacity:.13"),
@@ -41,7 +43,8 @@ pub(crate) fn scoped_style(scope: &str) -> String {
         style.push_str(&format!("{scope}{selector}{{{rule}}}"));
     }
     style.push_str(&format!(
-        "@media (prefers-color-scheme:dark){{{scope}svg{{color:#e6edf3}}{}}}@media print{{{scope}svg{{color:#000}}}}",
+        "@media (prefers-color-scheme:dark){{{scope}svg{{color:#e6edf3}}{scope}.hollow{{fill:#0d1117}}{}}}\
+         @media print{{{scope}svg{{color:#000}}{scope}.hollow{{fill:#fff}}}}",
         series(&DARK)
     ));
     style
@@ -135,6 +138,26 @@ impl Svg {
 
     /// A data mark: its shape tells the series as its colour does.
     pub(super) fn mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
+        self.shape((x, y), series, "mark", row, hover);
+    }
+
+    /// A data mark that lacks some of what it should show.
+    pub(super) fn hollow_mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
+        self.shape((x, y), series, "hollow", row, hover);
+    }
+
+    /// A cross where a mark of the series is missing.
+    pub(super) fn cross(&mut self, (x, y): (f64, f64), series: usize, hover: &str) {
+        let r = 3.5;
+        let [left, right, top, bottom] = [x - r, x + r, y - r, y + r].map(fixed);
+        let (class, hover) = (series % 6, escape(hover));
+        let _ = writeln!(
+            self.body,
+            "<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" class=\"gone c{class}\"><title>{hover}</title></path>"
+        );
+    }
+
+    fn shape(&mut self, (x, y): (f64, f64), series: usize, kind: &str, row: &str, hover: &str) {
         let r = 4.0;
         let points = match series % 4 {
             0 => None,
@@ -142,7 +165,7 @@ impl Svg {
             2 => Some(vec![(x, y - r * 1.3), (x + r * 1.2, y + r), (x - r * 1.2, y + r)]),
             _ => Some(vec![(x, y - r * 1.4), (x + r * 1.4, y), (x, y + r * 1.4), (x - r * 1.4, y)]),
         };
-        let class = format!("mark c{}", series % 6);
+        let class = format!("{kind} c{}", series % 6);
         let row = if row.is_empty() { String::new() } else { format!(" data-row=\"{row}\"") };
         let hover =
             if hover.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hover)) };

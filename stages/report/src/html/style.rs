@@ -51,8 +51,8 @@ fn variables(palette: &Palette) -> String {
 const RULES: &str = "\
 html{scroll-padding:1rem 0 11rem;-webkit-text-size-adjust:100%}
 body{margin:0;overflow-wrap:anywhere;background:var(--background);color:var(--text);font:1rem/1.55 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}
-main{max-width:52rem;margin:0 auto;padding:0 1rem}
-main{padding-bottom:8rem}
+main{max-width:74rem;margin:0 auto;padding:0 1rem 8rem}
+main>p,main>ul,main>ol,main>blockquote,main>pre,main>nav,main>details,main>figure{max-width:52rem}
 h1,h2,h3,h4{line-height:1.25;margin:2em 0 .6em}
 h1{font-size:1.8rem;margin-top:1.2em}
 h2{font-size:1.35rem;border-bottom:1px solid var(--line);padding-bottom:.2em}
@@ -60,12 +60,12 @@ h3{font-size:1.1rem}
 p,ul,ol,blockquote{margin:.8em 0}
 a{color:var(--link)}
 code,pre{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.9em}
-pre{background:var(--panel);padding:.8em 1em;overflow-x:auto;border-radius:4px}
+pre{background:var(--panel);padding:.8em 1em;white-space:pre-wrap;border-radius:4px}
 blockquote{border-left:3px solid var(--line);padding-left:1em;color:var(--muted)}
 .scroll{overflow-x:auto;margin:1.2em 0}
 table{overflow-wrap:normal;border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;padding-bottom:.5em;color:var(--text)}
-th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th,td{padding:.3em .6em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 thead th{border-bottom:2px solid var(--line);vertical-align:bottom}
 tbody th{font-weight:inherit}
 .right{text-align:right}
@@ -77,7 +77,7 @@ figure.plot svg{max-width:100%;min-width:34rem;height:auto;display:block}
 figcaption{margin-top:.5em}
 details{margin:.4em 0;color:var(--muted);font-size:.92rem}
 summary{cursor:pointer}
-nav ul{list-style:none;padding-left:0;columns:18rem;font-size:.95rem}
+nav ul{list-style:none;padding-left:0;columns:12rem;font-size:.92rem}
 nav ul ul{columns:auto;padding-left:1.2em}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--background);padding:.3em .6em}
@@ -99,6 +99,10 @@ border:1px solid var(--muted);border-radius:4px;box-shadow:0 2px 8px rgb(0 0 0/.
 :target{background:var(--panel);outline:2px solid var(--link)}
 #trails table{font-size:.82rem}
 #trails td{overflow-wrap:anywhere}
+@media (max-width:30rem){
+th,td{padding:.25em .4em}
+table{font-size:.85rem}
+}
 @media print{
 :root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999}
 body{font-size:10pt}

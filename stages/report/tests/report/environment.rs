@@ -97,3 +97,33 @@ fn facets_of_a_stage_that_is_not_needed_are_an_error() {
     let error = Lab::new().render_text("{{ facets(\"elsewhere\") }}").unwrap_err();
     assert!(error.contains("does not need a stage `elsewhere`"), "{error}");
 }
+
+#[test]
+fn a_reader_sees_which_settings_are_not_the_defaults_and_how_servers_were_launched() {
+    let server = |slots: i64| {
+        json!({
+            "engine": {"name": "llama-cpp"}, "settings": {"parallel": slots, "cache": true},
+            "command": {"program": ["server"], "arguments": ["-np", slots]},
+        })
+    };
+    let mut lab = lab(&server(1));
+    for cell in [0, 2] {
+        let own = store_json(&lab.store, &server(8));
+        lab.inputs[1].cells[cell].outputs.insert("server".to_owned(), own);
+    }
+    let settings = json!({"parallel": {"default": 1}, "cache": {"default": true}});
+    let engine =
+        json!({"engine": {"name": "llama-cpp", "version": "1.2", "definition": {"settings": settings}}});
+    let engine = store_json(&lab.store, &engine);
+    lab.inputs[0].cells[0].outputs.insert("environment".to_owned(), engine);
+    let text = lab.render_text("{{ setup(\"server\") }}").unwrap();
+    let line = text.lines().find(|l| l.contains("Settings other than defaults")).unwrap_or_default();
+    let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+    assert_eq!(cells, ["Settings other than defaults", "parallel: 8", "none", "planned"], "{text}");
+    let commands =
+        "{% for c in rows(\"commands\") %}{{ c.show(\"server\") }}: {{ c.show(\"command\") }}\n{% endfor %}";
+    let text = lab.render_text(commands).unwrap();
+    assert!(text.contains("configuration=serial: server -np 1"), "{text}");
+    let machine = lab.render_text("{{ setup(\"machine\") }}").unwrap();
+    assert!(machine.contains("| Engine version | 1.2"), "{machine}");
+}

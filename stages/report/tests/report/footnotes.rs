@@ -202,7 +202,25 @@ fn a_figure_says_what_it_was_drawn_without() {
     let text = markdown(&done);
     assert!(text.contains("Drawn without: configuration=batched,clients=4,rep=2 (timeout)."), "{text}");
     assert!(text.contains("Not drawn: configuration=serial,clients=4,rep=1 (hung)."), "{text}");
-    assert!(String::from_utf8(bytes(&done, "html")).unwrap().contains("Not drawn"));
+    assert!(text.contains("Means. Hollow mark: cells are missing from it. Cross: no value."), "{text}");
+    let page = String::from_utf8(bytes(&done, "html")).unwrap();
+    assert!(page.contains("Not drawn"));
+    // The mark of the row that lacks one, and the place of the row that is not there.
+    let hollow: Vec<&str> = page.lines().filter(|l| l.contains("class=\"hollow ")).collect();
+    assert!(hollow.len() == 1 && hollow[0].contains("data-row=\"2\""), "{hollow:?}");
+    let crosses: Vec<&str> = page.lines().filter(|l| l.contains("class=\"gone c1\"")).collect();
+    assert!(crosses.len() == 1 && crosses[0].contains("configuration=serial,clients=4"), "{crosses:?}");
+}
+
+#[test]
+fn a_figure_that_lacks_nothing_explains_no_marks() {
+    let settings = json!({"template": "t.md", "figures": {"f": {
+        "kind": "ladder", "table": "results.means", "x": "clients", "y": "throughput",
+        "series": "configuration", "title": "Throughput", "caption": "Means.",
+    }}});
+    let done =
+        lab(&[]).render(&settings, &Templates::one("{{ figure(\"f\") }}")).map_err(|f| f.reason).unwrap();
+    assert!(markdown(&done).trim_end().ends_with("Throughput. Means."), "{}", markdown(&done));
 }
 
 #[test]

@@ -24,6 +24,13 @@ fn lab() -> Lab {
     lab
 }
 
+/// Returns a text with each run of spaces as one.
+fn squeezed(text: &str) -> String {
+    let lines =
+        text.lines().map(|line| line.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn any_experiment_has_a_report_without_a_template_of_its_own() {
     let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
@@ -38,12 +45,13 @@ fn any_experiment_has_a_report_without_a_template_of_its_own() {
 #[test]
 fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
     let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
-    let text = markdown(&done);
+    let text = squeezed(&markdown(&done));
     for part in [
         "*coverage* (ladder): 2 of 3 planned cells are ok",
         "*censored* (ladder): 1 cells ended at a time limit",
         "*timeout* ladder configuration=batched,concurrency=4: the cell's time limit passed",
-        "| server | settings.parallel | configuration=batched: 8; configuration=serial: 1 | planned |",
+        "| facet | configuration=batched | configuration=serial | state |",
+        "| server.settings.parallel | 8 | 1 | planned |",
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
@@ -57,8 +65,8 @@ fn a_difference_that_no_axis_sets_is_a_confound() {
     let mut lab = lab();
     lab.study.spec["stages"]["server"]["settings"] = json!({});
     let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
-    let text = markdown(&done);
-    assert!(text.contains("configuration=serial: 1 | confound |"), "{text}");
+    let text = squeezed(&markdown(&done));
+    assert!(text.contains("| server.settings.parallel | 8 | 1 | confound |"), "{text}");
     assert!(text.contains("1 values of the environment differ"), "{text}");
 }
 
@@ -176,6 +184,87 @@ fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
     let (before, after) = text.split_once("## Method").unwrap();
     assert!(before.contains("4.250") && before.contains("| confirmed |"), "{text}");
     assert!(!after.contains("confirmed"), "{text}");
+}
+
+/// The rows of a comparison as the analysis writes them.
+fn compared(verdict: &str, higher: Option<&str>) -> Table {
+    let number = |name: &str, value: f64| Column::float(name, [Some(value)]).unit("ms");
+    let text = |name: &str, value: &str| Column::text(name, [Some(value.to_owned())]);
+    let columns = vec![
+        text("metric", "ttft_ms_p50"),
+        text("unit", "ms"),
+        text("a", "batched"),
+        text("b", "serial"),
+        Column::int("n", [Some(8)]),
+        number("mean_a", 17.25),
+        number("mean_b", 2663.5),
+        number("mean_delta", -2646.25),
+        number("ci_low", -3193.0).describe("lower end of the 0.9 bootstrap interval of the mean delta"),
+        number("ci_high", -218.5),
+        Column::text("higher", [higher]),
+        text("verdict", verdict),
+    ];
+    Table::with_metadata(columns, &[("keys", "metric")]).unwrap()
+}
+
+#[test]
+fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
+    let text = with_table("comparison", &compared("directional", Some("serial")));
+    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2,664 ms; \
+                    difference −2,646 [−3,193, −218.5], n = 8.";
+    assert!(text.contains(sentence), "{text}");
+    assert!(squeezed(&text).contains("| unit | n | batched (ms) | serial (ms) |"), "{text}");
+    assert!(text.contains("*interval (ms)*: 0.9 bootstrap interval of the mean delta"), "{text}");
+    // Without a direction there is none to tell.
+    let text = with_table("comparison", &compared("ambiguous", Some("serial")));
+    assert!(
+        text.contains("- **ttft_ms_p50**: *ambiguous*: batched 17.25") && !text.contains("is higher"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_method_tells_what_each_load_sent() {
+    let mut lab = lab();
+    lab.study.spec["stages"]["ladder"]["settings"] = json!({"workload": "chat"});
+    lab.study.spec["stages"]["ladder"]["replicate"] = json!(["rep"]);
+    lab.study.spec["axes"] = json!({"rep": {"labels": [{"label": 1}, {"label": 2}]}});
+    for (cell, clients) in lab.inputs[2].cells.iter_mut().zip([1, 2]) {
+        cell.parameters = json!({
+            "arrival": {"closed-loop": {"clients": clients}},
+            "requests": 600 * clients,
+            "warmup": 2,
+            "timeouts": {"first-token": "5 min", "total": "1 h"},
+            "simulate": {"server": {"slots": clients, "decode": {"fixed": "10 ms"}}},
+            "workload": {
+                "prompts": {"words": {"length": {"from": 16, "to": 32}}},
+                "output": {"mode": "exact", "tokens": 12},
+                "sampling": {"seed": 1, "temperature": 0.0},
+            },
+        });
+        let facts = vec![
+            Column::text("api", [Some("openai-chat")]),
+            Column::int("prompt_tokens_min", [Some(20 + clients)]),
+            Column::int("prompt_tokens_max", [Some(40 + clients)]),
+        ];
+        cell.outputs.insert("cell".to_owned(), store_table(&lab.store, &Table::new(facts).unwrap()));
+    }
+    let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let text = markdown(&done);
+    for part in [
+        "| arrival | closed loop: clients 1, 2 |",
+        "| requests measured | 600, 1200 a cell; 1,800 in the cells that are ok |",
+        "| warm-up requests | 2 a cell, kept as rows, in no statistic |",
+        "| repetitions | 2 |",
+        "| endpoint | openai-chat |",
+        "| simulated server, configuration=batched | slots 1; decode: fixed 10 ms |",
+        "| simulated server, configuration=serial | slots 2; decode: fixed 10 ms |",
+        "| timeouts | first-token 5 min, total 1 h |",
+        "| chat | words: length 16 to 32 | 21 to 42 | 12 tokens, end of sequence ignored | seed 1, temperature 0.0 |",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+    assert!(done.outputs.iter().any(|o| o.name == "loads"));
 }
 
 #[test]

@@ -1,0 +1,362 @@
+//! The method as it was carried out: what each load stage sent, from the canonical parameters of its
+//! cells, and how long its prompts were by the cells' own tables.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Scalar, Table};
+use pipeline::stage::{CellStatus, Coordinates, Input, InputCell, Json};
+
+use crate::data::{Data, Miss};
+use crate::derived::{repetitions, sources};
+use crate::footnotes::boxes;
+use crate::format::format_value;
+
+/// Parameters that are told elsewhere or change nothing of what is sent.
+const ELSEWHERE: [&str; 10] = [
+    "arrival",
+    "api-key-env",
+    "headers",
+    "heartbeat",
+    "requests",
+    "simulate",
+    "telemetry",
+    "timeouts",
+    "warmup",
+    "workload",
+];
+
+/// Longer descriptions are cut: the experiment has them in full.
+const LONGEST: usize = 160;
+
+/// Returns what each load stage sent: the table `loads`, a row a setting.
+///
+/// # Errors
+/// If a cell's table is not read yet.
+pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for input in load_stages(data) {
+        let mut say = |setting: &str, value: String| {
+            if !value.is_empty() {
+                rows.push([input.stage.clone(), in_cell(setting), in_cell(&value)]);
+            }
+        };
+        say("arrival", arrivals(input));
+        say("requests measured", measured(input));
+        say("warm-up requests", each(&values(input, "warmup"), " a cell, kept as rows, in no statistic"));
+        if let Ok(study) = data.study() {
+            say("repetitions", repetitions(&study.spec, &input.stage).to_string());
+        }
+        say("endpoint", endpoint(data, input)?);
+        say("timeouts", values(input, "timeouts").join("; "));
+        let cells = cells(data, input)?;
+        say("prompt lengths by", cells.distinct("length_source")?.join(", "));
+        say("tokenizer", cells.distinct("tokenizer")?.join(", "));
+        say("rows", sources(data, input)?.into_keys().collect::<Vec<_>>().join(", "));
+        for (cells, server) in simulated(input) {
+            let of = if cells.is_empty() { String::new() } else { format!(", {cells}") };
+            say(&format!("simulated server{of}"), server);
+        }
+        let mut others: Vec<&String> =
+            planned(input).filter_map(|c| c.parameters.as_object()).flat_map(|p| p.keys()).collect();
+        others.sort();
+        others.dedup();
+        for key in others.into_iter().filter(|k| !ELSEWHERE.contains(&k.as_str())) {
+            if !matches!(key.as_str(), "api" | "delivery") {
+                say(&key.replace('-', " "), clipped(&values(input, key).join("; ")));
+            }
+        }
+    }
+    let column =
+        |i: usize| Column::text(["stage", "setting", "value"][i], rows.iter().map(|r| Some(r[i].clone())));
+    let table = Table::with_metadata((0..3).map(column).collect(), &[("keys", "stage,setting")]);
+    Ok(table.map_err(|e| e.to_string())?)
+}
+
+/// A workload as a stage sent it.
+struct Workload<'a> {
+    stage: &'a str,
+    name: String,
+    definition: &'a Json,
+    tokens: Option<(i64, i64)>,
+}
+
+/// Returns the workloads of the load stages: the table `workloads`.
+///
+/// # Errors
+/// If a cell's table is not read yet.
+pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
+    let mut found: Vec<Workload<'_>> = Vec::new();
+    for input in load_stages(data) {
+        let facts = cells(data, input)?;
+        for cell in planned(input) {
+            let Some(definition) = cell.parameters.get("workload") else { continue };
+            let tokens = facts.tokens(cell)?;
+            let known = found.iter_mut().find(|w| w.stage == input.stage && w.definition == definition);
+            match (known, tokens) {
+                (Some(known), Some((low, high))) => {
+                    let (least, most) = known.tokens.unwrap_or((low, high));
+                    known.tokens = Some((least.min(low), most.max(high)));
+                }
+                (Some(_), None) => {}
+                (None, tokens) => {
+                    let name = name(data, input, cell);
+                    found.push(Workload { stage: &input.stage, name, definition, tokens });
+                }
+            }
+        }
+    }
+    let text = |of: &dyn Fn(&Workload<'_>) -> String| found.iter().map(of).map(Some).collect::<Vec<_>>();
+    let part = |w: &Workload<'_>, key: &str| w.definition.get(key).map(told).unwrap_or_default();
+    let tokens = |of: fn((i64, i64)) -> i64| found.iter().map(|w| w.tokens.map(of)).collect::<Vec<_>>();
+    let table = Table::with_metadata(
+        vec![
+            Column::text("stage", text(&|w| w.stage.to_owned())),
+            Column::text("workload", text(&|w| w.name.clone())),
+            Column::text("prompts", text(&|w| clipped(&part(w, "prompts")))),
+            Column::int("prompt_tokens_min", tokens(|t| t.0))
+                .unit("tok")
+                .describe("least tokens of a measured prompt, over the cells"),
+            Column::int("prompt_tokens_max", tokens(|t| t.1))
+                .unit("tok")
+                .describe("most tokens of a measured prompt, over the cells"),
+            Column::text("output", text(&|w| output(w.definition))),
+            Column::text("sampling", text(&|w| part(w, "sampling"))),
+            Column::text("further", further(&found)),
+        ],
+        &[("keys", "stage,workload")],
+    );
+    Ok(table.map_err(|e| e.to_string())?)
+}
+
+fn load_stages(data: &Data) -> impl Iterator<Item = &Input> {
+    data.stages().iter().filter(|s| s.kind == "load")
+}
+
+fn planned(input: &Input) -> impl Iterator<Item = &InputCell> {
+    input.cells.iter().filter(|c| c.status != CellStatus::Excluded)
+}
+
+/// The distinct values of a parameter over the cells, in their order.
+fn values(input: &Input, key: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for value in planned(input).filter_map(|c| c.parameters.get(key)).map(told) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+fn each(values: &[String], what: &str) -> String {
+    if values.is_empty() { String::new() } else { format!("{}{what}", values.join(", ")) }
+}
+
+/// How many requests a cell sends after its warm-up, and all cells that are ok together.
+fn measured(input: &Input) -> String {
+    let of_ok = crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
+    let total: u64 = of_ok.sum();
+    each(&values(input, "requests"), &format!(" a cell; {} in the cells that are ok", thousands(total)))
+}
+
+/// Writes a count with its thousands apart.
+fn thousands(count: u64) -> String {
+    let count = Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX));
+    format_value(&count, None, ",0", "").unwrap_or_else(|_| count.to_string())
+}
+
+/// The ways requests arrive, the levels of each together: `closed loop: clients 1, 2, 4`.
+fn arrivals(input: &Input) -> String {
+    let mut ways: Vec<(String, BTreeMap<String, Vec<String>>)> = Vec::new();
+    for arrival in planned(input).filter_map(|c| c.parameters.get("arrival")) {
+        let (way, settings) = match arrival.as_object().and_then(|o| o.iter().next()) {
+            Some((way, settings)) => (way.replace('-', " "), settings.clone()),
+            None => (told(arrival), Json::Null),
+        };
+        let at = ways.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
+            ways.push((way, BTreeMap::new()));
+            ways.len() - 1
+        });
+        for (key, value) in settings.as_object().into_iter().flatten() {
+            let levels = ways[at].1.entry(key.replace('-', " ")).or_default();
+            let level = told(value);
+            if !levels.contains(&level) {
+                levels.push(level);
+            }
+        }
+    }
+    let way = |(way, settings): (String, BTreeMap<String, Vec<String>>)| {
+        let settings: Vec<String> = settings.iter().map(|(k, v)| format!("{k} {}", v.join(", "))).collect();
+        if settings.is_empty() { way } else { format!("{way}: {}", settings.join("; ")) }
+    };
+    ways.into_iter().map(way).collect::<Vec<_>>().join("; ")
+}
+
+/// The models of servers that rows are drawn from, with the cells of each where there are several.
+fn simulated(input: &Input) -> Vec<(String, String)> {
+    let mut servers: Vec<(&Json, Vec<&Coordinates>)> = Vec::new();
+    for cell in planned(input) {
+        let Some(server) = cell.parameters.pointer("/simulate/server") else { continue };
+        match servers.iter_mut().find(|(known, _)| *known == server) {
+            Some((_, cells)) => cells.push(&cell.coordinates),
+            None => servers.push((server, vec![&cell.coordinates])),
+        }
+    }
+    let all: Vec<&Coordinates> = planned(input).map(|c| &c.coordinates).collect();
+    let whole = boxes(&all).join(",");
+    // An axis all of whose labels have the same server tells nothing of it.
+    let is_whole = |pair: &&str| whole.split(',').any(|known| known == *pair);
+    let apart = |cells: &[&Coordinates]| {
+        let told = boxes(cells).into_iter().map(|condition| {
+            condition.split(',').filter(|pair| !is_whole(pair)).collect::<Vec<_>>().join(",")
+        });
+        told.collect::<Vec<_>>().join("; ")
+    };
+    servers.into_iter().map(|(server, cells)| (apart(&cells), told(server))).collect()
+}
+
+/// The interface requests went to, and whether answers are streamed.
+fn endpoint(data: &Data, input: &Input) -> Result<String, Miss> {
+    let mut parts = cells(data, input)?.distinct("api")?;
+    if parts.is_empty() {
+        parts = values(input, "api");
+    }
+    parts.extend(values(input, "delivery"));
+    Ok(parts.join(", "))
+}
+
+fn output(workload: &Json) -> String {
+    let Some(output) = workload.get("output") else { return String::new() };
+    let tokens = output.get("tokens").map(told).unwrap_or_default();
+    match output.get("mode").and_then(Json::as_str) {
+        Some("exact") => format!("{tokens} tokens, end of sequence ignored"),
+        _ => format!("{tokens} tokens at most"),
+    }
+}
+
+/// What else a workload says, as far as one says more; null where it does not.
+fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
+    let known = ["description", "prompts", "output", "sampling", "tokenizer"];
+    let of = |w: &Workload<'_>| {
+        let others = w.definition.as_object()?.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+        let others: Vec<String> = others.map(|(key, value)| format!("{key}: {}", told(value))).collect();
+        (!others.is_empty()).then(|| clipped(&others.join("; ")))
+    };
+    workloads.iter().map(of).collect()
+}
+
+/// Returns what a workload is called: as the stage names it, or the label of the axis that chooses it.
+fn name(data: &Data, input: &Input, cell: &InputCell) -> String {
+    let settings = |key: &str| {
+        let study = data.study().ok()?;
+        study.spec.pointer(&format!("/stages/{}/settings/{key}", input.stage)).cloned()
+    };
+    match settings("workload").as_ref().and_then(Json::as_str) {
+        Some(text) => match text.split_once("${") {
+            None => text.to_owned(),
+            Some((_, expression)) => {
+                let axis = expression.split(['.', '}']).next().unwrap_or_default().trim();
+                cell.coordinates.get(axis).map_or_else(|| axis.to_owned(), ToString::to_string)
+            }
+        },
+        None => input.stage.clone(),
+    }
+}
+
+/// Writes a setting as people read it: `words: length 16 to 32`.
+fn told(value: &Json) -> String {
+    match value {
+        Json::Null => String::new(),
+        Json::String(text) => text.clone(),
+        Json::Array(items) => items.iter().map(told).collect::<Vec<_>>().join(", "),
+        Json::Object(map) => {
+            if let (2, Some(from), Some(to)) = (map.len(), map.get("from"), map.get("to")) {
+                return format!("{} to {}", told(from), told(to));
+            }
+            let pair = |(key, value): (&String, &Json)| match value {
+                Json::Object(inner) if !inner.contains_key("from") => format!("{key}: {}", told(value)),
+                value => format!("{key} {}", told(value)),
+            };
+            let nested = map.values().any(Json::is_object);
+            map.iter().map(pair).collect::<Vec<_>>().join(if nested { "; " } else { ", " })
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes a text as it can stand in a cell of a Markdown table, where a bar begins the next one.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "/")
+}
+
+fn clipped(text: &str) -> String {
+    let text = &in_cell(text);
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The tables `cell` of a load stage, if it has any.
+struct Cells(Option<crate::view::View>);
+
+fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
+    let name = format!("{}.cell", input.stage);
+    Ok(Cells(if data.has(&name) { Some(data.view(&name, &Vec::new())?) } else { None }))
+}
+
+impl Cells {
+    /// The distinct texts of a column, in the order of the cells; nothing where there is no such column.
+    fn distinct(&self, column: &str) -> Result<Vec<String>, Miss> {
+        let mut found = Vec::new();
+        let Some(view) = self.0.as_ref().filter(|v| v.table.require(column).is_ok()) else {
+            return Ok(found);
+        };
+        for row in 0..view.rows.len() {
+            if let Scalar::Text(text) = view.get(row, column)?
+                && !found.contains(&text)
+            {
+                found.push(text);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The least and the most tokens of a prompt of a cell, if its table tells.
+    fn tokens(&self, cell: &InputCell) -> Result<Option<(i64, i64)>, Miss> {
+        let columns = ["prompt_tokens_min", "prompt_tokens_max"];
+        let Some(view) = self.0.as_ref().filter(|v| columns.iter().all(|c| v.table.require(c).is_ok()))
+        else {
+            return Ok(None);
+        };
+        let own =
+            view.rows.iter().position(|(part, _)| view.table.parts[*part].coordinates == cell.coordinates);
+        let Some(row) = own else { return Ok(None) };
+        match (view.get(row, columns[0])?, view.get(row, columns[1])?) {
+            (Scalar::Int(low), Scalar::Int(high)) => Ok(Some((low, high))),
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_told_as_people_read_them() {
+        assert_eq!(told(&json!({"words": {"length": {"from": 16, "to": 32}}})), "words: length 16 to 32");
+        let nested = json!({"decode": {"fixed": "10 ms", "step": 2}, "slots": 8});
+        assert_eq!(told(&nested), "decode: fixed 10 ms, step 2; slots 8");
+        assert_eq!(told(&json!({"seed": 1, "temperature": 0.0})), "seed 1, temperature 0.0");
+        assert_eq!(told(&json!({"inter-token": "1 min"})), "inter-token 1 min");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "é".repeat(LONGEST + 5);
+        assert_eq!(clipped(&long).chars().count(), LONGEST + 1);
+        assert_eq!(clipped("a|b"), "a/b");
+    }
+}
