@@ -12,9 +12,9 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::parse;
-use super::suggest::remedy;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Library, Registry, Step};
+use crate::suggest::remedy;
 
 /// How the language reads files; the rest of it touches none.
 pub trait Files {
@@ -181,7 +181,7 @@ impl<'a> Layers<'a> {
         if !seen.insert((layer, name.to_owned())) {
             let names: Vec<&str> = seen.iter().map(|(_, name)| name.as_str()).collect();
             return wrong(
-                format!("`{name}` extends itself, by way of {}", super::suggest::list(names)),
+                format!("`{name}` extends itself, by way of {}", crate::suggest::list(names)),
                 "let one of them stand without `extends`".to_owned(),
             );
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pipeline::stage::{
     CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
+use pipeline::suggest::remedy;
 use tls::ApiKey;
 
 use crate::api::Api;
@@ -230,11 +231,10 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         WorkloadChoice::Inline(workload) => ((**workload).clone(), true),
         WorkloadChoice::Name(name) => {
             let Some(found) = library.find("workloads", name) else {
-                let known = library.names("workloads").join(", ");
-                return Err(vec![
-                    Problem::at(&["workload"], format!("no workload is named `{name}`"))
-                        .hint(format!("there are: {known}")),
-                ]);
+                let known = library.names("workloads");
+                let hint = remedy(name, "workloads", known.iter().map(String::as_str));
+                let message = format!("no workload is named `{name}`");
+                return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
             let workload = serde_json::from_value(found).map_err(|e| {
                 vec![Problem::at(&["workload"], format!("workload `{name}` cannot be read: {e}"))]

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engines::{Engine, Model, Program, Weights, nearest};
+use engines::{Engine, Model, Program, Weights};
+use pipeline::suggest::remedy;
 use pipeline::{Class, Done, Failure, Job, Json, Lease, Library, Output, Problem, StageKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,8 +72,14 @@ impl Parameters {
         let hints: BTreeSet<&String> =
             passed_over.iter().flat_map(|(_, m)| m).filter_map(|u| u.hint.as_ref()).collect();
         let failure = Failure::failed(format!("no engine can run on this machine: {}", told.join("; ")));
-        let hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
-        Err(if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) })
+        let mut hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
+        if hints.is_empty() {
+            hints.push(
+                "measure on a machine that has what the engine needs, or give its definition a `fallback:` \
+                 that this machine can run; results from elsewhere are shown with `--locked`",
+            );
+        }
+        Err(failure.hint(hints.join("; ")))
     }
 
     /// The processor features any of the engines cares about.
@@ -210,10 +217,7 @@ fn find<T>(
 ) -> Option<T> {
     let Some(json) = library.find(collection, name) else {
         let names = library.names(collection);
-        let hint = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are: {}", names.join(", ")),
-        };
+        let hint = remedy(name, collection, names.iter().map(String::as_str));
         problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
         return None;
     };

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engines::{Engine, Launch, Paths, Program, nearest, render, resolve};
+use engines::{Engine, Launch, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
+use pipeline::suggest::closest;
 use pipeline::{
     CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem, StageKind,
 };
@@ -177,7 +178,7 @@ fn early_problems(given: &BTreeMap<String, Json>, library: &dyn Library) -> Vec<
         if takers.is_empty() {
             let problem = Problem::at(&["settings", name], format!("no engine has a setting `{name}`"));
             let known = engines.iter().flat_map(|e| e.settings.keys());
-            problems.push(match nearest(name, known.map(String::as_str)) {
+            problems.push(match closest(name, known.map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             });
