@@ -1,6 +1,7 @@
 //! How to cite a bundle, and its front page.
 
 use crate::publication::Publication;
+use crate::sources::LeftOut;
 
 /// Returns `CITATION.cff`, in the Citation File Format 1.2.0.
 pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -> String {
@@ -40,6 +41,7 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
         let links: Vec<String> = facts.reports.iter().map(|path| format!("[{path}]({path})")).collect();
         format!("The report: {}.", links.join(", "))
     };
+    let sources = sources(publication);
     format!(
         "# {title}
 
@@ -62,17 +64,51 @@ records. `artifacts.tsv` lists them with their files; tables are Parquet.
     benchtrail reproduce .                    every pure stage executed again, to the same bytes
     benchtrail why report/report.md '1.23'    where a number comes from, down to the rows
 
+## Measure it again
+
+Copy everything but `store/` and `manifest.json` elsewhere and, there,
+
+    benchtrail plan {yaml}
+    benchtrail run {yaml}
+
+{sources}
+
 `manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
 `ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
 ",
         cells = facts.cells,
         objects = facts.objects,
         trail = publication.lock.trail(),
-        yaml = publication.experiment_file,
-        lock = publication.lock_file,
+        yaml = publication.sources.experiment,
+        lock = publication.sources.lock,
         version = publication.version,
         license = publication.license,
     )
+}
+
+/// Says which of the files that the plan read are here, and what to do about the others.
+fn sources(publication: &Publication<'_>) -> String {
+    let sources = publication.sources;
+    let mut text = match sources.carried.as_slice() {
+        [] => "Beside the experiment's own text the plan reads no file that is carried.".to_owned(),
+        carried => {
+            let links: Vec<String> =
+                carried.iter().map(|(place, ..)| format!("[{place}]({place})")).collect();
+            format!(
+                "Definitions and files that the plan reads lie where it looks for them: {}.",
+                links.join(", ")
+            )
+        }
+    };
+    if !sources.left_out.is_empty() {
+        text.push_str(
+            "\n\nNot here, and to be put in place before (paths begin at the experiment's folder):\n",
+        );
+        for LeftOut { name, digest, reason } in &sources.left_out {
+            text.push_str(&format!("\n- `{name}`, `{digest}`: {reason}"));
+        }
+    }
+    text
 }
 
 /// What the front page says of the content.

@@ -17,6 +17,7 @@ pub mod lock;
 pub mod plan;
 pub mod process;
 pub mod record;
+pub mod sources;
 pub mod stage;
 pub mod suggest;
 

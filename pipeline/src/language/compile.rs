@@ -154,6 +154,7 @@ fn compile(
         spec,
         profile: profile.map(str::to_owned),
         file: file.to_owned(),
+        sources: library.sources(),
         seed,
         order,
         axes: axes

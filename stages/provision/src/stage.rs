@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engines::{Engine, Model, Program, Weights};
+use pipeline::sources;
 use pipeline::suggest::remedy;
 use pipeline::{Class, Done, Failure, Job, Json, Lease, Library, Output, Problem, StageKind};
 use schemars::JsonSchema;
@@ -182,7 +183,7 @@ impl StageKind for Provision {
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
-/// decide nothing.
+/// decide nothing. Certificates are named by their digest.
 fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) -> Vec<Named<Engine>> {
     let mut chain: Vec<Named<Engine>> = Vec::new();
     let mut next = Some(name.to_owned());
@@ -200,6 +201,15 @@ fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) 
         };
         for setting in definition.settings.values_mut() {
             setting.help = None;
+        }
+        if let Some(file) = definition.launch.ca_file.take() {
+            match sources::read(library, &file) {
+                Ok((source, _)) => definition.launch.ca_file = Some(source.digest.to_string()),
+                Err(e) => {
+                    let message = format!("the `ca-file` of the engine `{name}`: {}", e.message);
+                    problems.push(Problem::at(&["engine"], message).hint(e.hint));
+                }
+            }
         }
         next = definition.fallback.clone();
         chain.push(Named { name, definition });
