@@ -18,5 +18,6 @@ mod planted;
 mod publish;
 mod readme;
 mod real_engine;
+mod remeasured;
 mod sql;
 mod tampering;

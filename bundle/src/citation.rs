@@ -64,6 +64,9 @@ records. `artifacts.tsv` lists them with their files; tables are Parquet.
     benchtrail reproduce .                    every pure stage executed again, to the same bytes
     benchtrail why report/report.md '1.23'    where a number comes from, down to the rows
 
+`manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
+`ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
+
 ## Measure it again
 
 Copy everything but `store/` and `manifest.json` elsewhere and, there,
@@ -71,10 +74,7 @@ Copy everything but `store/` and `manifest.json` elsewhere and, there,
     benchtrail plan {yaml}
     benchtrail run {yaml}
 
-{sources}
-
-`manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
-`ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
+{sources}Engines and weights are fetched, or must be there, as their definitions say.
 ",
         cells = facts.cells,
         objects = facts.objects,
@@ -88,25 +88,23 @@ Copy everything but `store/` and `manifest.json` elsewhere and, there,
 
 /// Says which of the files that the plan read are here, and what to do about the others.
 fn sources(publication: &Publication<'_>) -> String {
-    let sources = publication.sources;
-    let mut text = match sources.carried.as_slice() {
-        [] => "Beside the experiment's own text the plan reads no file that is carried.".to_owned(),
-        carried => {
-            let links: Vec<String> =
-                carried.iter().map(|(place, ..)| format!("[{place}]({place})")).collect();
-            format!(
-                "Definitions and files that the plan reads lie where it looks for them: {}.",
-                links.join(", ")
-            )
+    let mut text = String::new();
+    if !publication.sources.carried.is_empty() {
+        text.push_str("Definitions and files that the plan reads lie where it looks for them:\n\n");
+        for (place, ..) in &publication.sources.carried {
+            text.push_str(&format!("- [{place}]({place})\n"));
         }
-    };
-    if !sources.left_out.is_empty() {
+        text.push('\n');
+    }
+    if !publication.sources.left_out.is_empty() {
         text.push_str(
-            "\n\nNot here, and to be put in place before (paths begin at the experiment's folder):\n",
+            "Not here, and to be put in place first (a relative path begins at the experiment's folder; for \
+             another place change the path in the experiment):\n\n",
         );
-        for LeftOut { name, digest, reason } in &sources.left_out {
-            text.push_str(&format!("\n- `{name}`, `{digest}`: {reason}"));
+        for LeftOut { name, digest, reason } in &publication.sources.left_out {
+            text.push_str(&format!("- `{name}`, `{digest}`: {reason}\n"));
         }
+        text.push('\n');
     }
     text
 }
