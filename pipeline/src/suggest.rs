@@ -1,7 +1,7 @@
 //! "Did you mean …?": the remedy for a name that nothing has.
 
 /// The most names that are listed.
-const LISTED: usize = 12;
+const LISTED: usize = 20;
 /// The names offered where there are too many to list.
 const OFFERED: usize = 4;
 
@@ -37,7 +37,7 @@ pub fn remedy<'a>(word: &str, what: &str, candidates: impl IntoIterator<Item = &
     }
 }
 
-/// Writes names as a list: "`a`, `b`", at most twelve.
+/// Writes names as a list: "`a`, `b`", at most twenty.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.len() {
@@ -65,6 +65,6 @@ mod tests {
             remedy("load-3", "workloads", names.iter().map(String::as_str)),
             "of the 40 workloads the most alike are `workload-3`, `workload-0`, `workload-1`, `workload-2`"
         );
-        assert!(list(names.iter().map(String::as_str)).ends_with("`workload-11`, and 28 more"));
+        assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
     }
 }
