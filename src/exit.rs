@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use pipeline::Lack;
+
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) struct Stop {
@@ -50,6 +52,14 @@ impl Stop {
     /// This machine lacks something; what there is to say has been printed.
     pub(crate) fn machine_told() -> Self {
         Self { code: 4, message: None, hint: None }
+    }
+
+    /// This machine lacks what cells need.
+    pub(crate) fn lacking(lacks: &[Lack]) -> Self {
+        let lines = |texts: Vec<&str>| texts.join("\n");
+        let stop = Self::machine(lines(lacks.iter().map(|l| l.reason.as_str()).collect()));
+        let hints: Vec<&str> = lacks.iter().filter_map(|l| l.hint.as_deref()).collect();
+        if hints.is_empty() { stop } else { stop.hint(lines(hints)) }
     }
 
     /// Nothing matches.

@@ -66,7 +66,8 @@ pub(crate) fn plan_options(selection: &Selection) -> PlanOptions {
 impl From<PipelineError> for Stop {
     fn from(error: PipelineError) -> Self {
         match error {
-            PipelineError::Kind(_) | PipelineError::Selection(_) => Self::usage(error),
+            PipelineError::Kind(_) => Self::usage(error),
+            PipelineError::Selection { ref hint, .. } => Self::usage(&error).hint(hint),
             PipelineError::Store(error) => error.into(),
             PipelineError::Lock(_) => Self::failed(error),
             PipelineError::Io(..) => Self::machine(error),

@@ -88,3 +88,35 @@ fn a_stage_that_is_not_there_is_met_with_a_suggestion() {
 fn a_report_that_is_not_there_is_named() {
     refused("no-report", &["why", "reports/none/report.md:3"], |_| (), 5);
 }
+
+#[test]
+fn unknown_definitions_are_met_with_a_suggestion() {
+    let spoil = |project: &Project| {
+        let file = "experiments/quickstart.yaml";
+        project.edit(file, "workload: ${workload.definition}", "workload: shrot-decode");
+        project.edit(file, "engine: llama-cpp", "engine: lamma-cpp");
+        project.edit(file, "template: quickstart.md", "template: quikstart.md");
+    };
+    refused("unknown-definitions", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+}
+
+#[test]
+fn a_selector_that_fits_nothing_is_met_with_what_there_is() {
+    refused("unknown-selector", &["plan", "experiments/quickstart.yaml", "--only", "nope"], |_| (), 2);
+    let axis = ["plan", "experiments/quickstart.yaml", "--only", "ladder[clients=3]"];
+    refused("unknown-axis-of-a-selector", &axis, |_| (), 2);
+}
+
+#[test]
+fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
+    let lacking = |project: &Project| {
+        let engine = "extends: llama-cpp\nfallback: null\n\
+                      requires: {programs: [{name: no-such-program, debian: nothing}]}\n";
+        fs::create_dir_all(project.path().join("engines")).unwrap();
+        fs::write(project.path().join("engines/own.yaml"), engine).unwrap();
+        project.edit("experiments/quickstart.yaml", "engine: llama-cpp", "engine: own");
+    };
+    for command in ["plan", "run"] {
+        refused("lacking-engine", &[command, "experiments/quickstart.yaml", "--smoke"], lacking, 4);
+    }
+}

@@ -19,5 +19,6 @@ mod progress;
 mod publish;
 mod readme;
 mod real_engine;
+mod remeasured;
 mod sql;
 mod tampering;

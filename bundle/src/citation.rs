@@ -1,6 +1,7 @@
 //! How to cite a bundle, and its front page.
 
 use crate::publication::Publication;
+use crate::sources::LeftOut;
 
 /// Returns `CITATION.cff`, in the Citation File Format 1.2.0.
 pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -> String {
@@ -40,6 +41,7 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
         let links: Vec<String> = facts.reports.iter().map(|path| format!("[{path}]({path})")).collect();
         format!("The report: {}.", links.join(", "))
     };
+    let sources = sources(publication);
     format!(
         "# {title}
 
@@ -64,15 +66,47 @@ records. `artifacts.tsv` lists them with their files; tables are Parquet.
 
 `manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
 `ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
+
+## Measure it again
+
+Copy everything but `store/` and `manifest.json` elsewhere and, there,
+
+    benchtrail plan {yaml}
+    benchtrail run {yaml}
+
+{sources}Engines and weights are fetched, or must be there, as their definitions say.
 ",
         cells = facts.cells,
         objects = facts.objects,
         trail = publication.lock.trail(),
-        yaml = publication.experiment_file,
-        lock = publication.lock_file,
+        yaml = publication.sources.experiment,
+        lock = publication.sources.lock,
         version = publication.version,
         license = publication.license,
     )
+}
+
+/// Says which of the files that the plan read are here, and what to do about the others.
+fn sources(publication: &Publication<'_>) -> String {
+    let mut text = String::new();
+    if !publication.sources.carried.is_empty() {
+        text.push_str("Definitions and files that the plan reads lie where it looks for them:\n\n");
+        for (place, ..) in &publication.sources.carried {
+            text.push_str(&format!("- [{place}]({place})\n"));
+        }
+        text.push('\n');
+    }
+    if !publication.sources.left_out.is_empty() {
+        text.push_str(
+            "Not here, and to be put in place first (a relative path begins at the experiment's folder; for \
+             another place change the path in the experiment):\n\n",
+        );
+        for LeftOut { name, digest, reason } in &publication.sources.left_out {
+            text.push_str(&format!("- `{name}`, `{digest}`: {reason}\n"));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// What the front page says of the content.

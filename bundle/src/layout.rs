@@ -19,3 +19,14 @@ pub(crate) fn object(digest: &artifacts::Digest) -> String {
     let hex = digest.hex();
     format!("{STORE}/objects/{}/{}", &hex[..2], &hex[2..])
 }
+
+/// Returns whether a place in a bundle is one of the bundle's own.
+pub(crate) fn is_own(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    let report = first.strip_prefix(REPORT).is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<usize>().is_ok())
+    });
+    let own =
+        [MANIFEST, README, CITATION, RO_CRATE, PROV, STATEMENT, ATTESTATION, SUMS, STUDY, ARTIFACTS, STORE];
+    report || own.contains(&first)
+}

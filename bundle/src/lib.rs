@@ -9,7 +9,7 @@
 //! statement.json             an in-toto statement with SLSA provenance over the manifest
 //! SHA256SUMS                 for those who have no other tool than sha256sum
 //! attestation.dsse.json      the statement in a signed DSSE envelope, if a key was given
-//! NAME.yaml, NAME.lock       the experiment and its lock
+//! NAME.yaml, NAME.lock       the experiment and its lock, with the definitions and files it reads
 //! study.json                 what the report's stage saw of the study
 //! artifacts.tsv              every artifact: stage, cell, output, digest, file
 //! report/                    the report, its trace and its figures
@@ -34,6 +34,7 @@ mod publication;
 mod publish;
 mod ro_crate;
 mod secrets;
+mod sources;
 mod statement;
 
 pub use archive::{pack, unpack};
@@ -47,3 +48,4 @@ pub use open::Bundle;
 pub use publication::Publication;
 pub use publish::{Published, publish};
 pub use secrets::{RULES, Rule, SecretFinding};
+pub use sources::{LeftOut, Sources};

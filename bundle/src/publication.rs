@@ -5,16 +5,15 @@ use pipeline::StudyDocument;
 use pipeline::lock::Lock;
 
 use crate::keys::KeyPair;
+use crate::sources::Sources;
 
 /// What to publish.
 #[derive(Debug)]
 pub struct Publication<'a> {
-    /// The name of the experiment's file, and its bytes.
-    pub experiment_file: &'a str,
+    /// The places of experiment and lock, and the files that the plan read.
+    pub sources: &'a Sources,
     /// The experiment's text.
     pub experiment_text: &'a str,
-    /// The name of the lock's file.
-    pub lock_file: &'a str,
     /// The lock.
     pub lock: &'a Lock,
     /// What the stages that see the study saw of it.

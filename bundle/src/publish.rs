@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use artifacts::Table;
+use artifacts::{Digest, Table};
 use pipeline::lock::LockClass;
 use pipeline::{CellStatus, Media};
 
@@ -93,8 +93,11 @@ impl Writer<'_> {
         publication: &Publication<'_>,
         catalogue: &Catalogue,
     ) -> Result<Published, BundleError> {
-        self.document(publication.experiment_file, publication.experiment_text)?;
-        self.document(publication.lock_file, &publication.lock.to_text())?;
+        self.document(&publication.sources.experiment, publication.experiment_text)?;
+        self.document(&publication.sources.lock, &publication.lock.to_text())?;
+        for (place, path, digest) in &publication.sources.carried {
+            self.carry(place, path, digest)?;
+        }
         self.json(layout::STUDY, &serde_json::to_value(publication.study).expect("a study serializes"))?;
         self.document(layout::ARTIFACTS, &catalogue.listing())?;
         for (digest, object) in &catalogue.objects {
@@ -152,14 +155,14 @@ impl Writer<'_> {
         let manifest = Manifest {
             format: FORMAT,
             experiment: publication.lock.experiment.clone(),
-            lock: publication.lock_file.to_owned(),
+            lock: publication.sources.lock.clone(),
             trail: publication.lock.trail(),
             allowed: publication.allowed.to_vec(),
             files: self.entries.clone(),
         };
         self.write(layout::MANIFEST, &manifest.to_bytes())?;
         let entry = self.entries.last().expect("the manifest was just written").clone();
-        let named = |e: &&Entry| e.path == publication.lock_file || reports.contains(&e.path);
+        let named = |e: &&Entry| e.path == publication.sources.lock || reports.contains(&e.path);
         let named: Vec<&Entry> = manifest.files.iter().filter(named).collect();
         let statement = statement(publication, catalogue, &entry, &named, window);
         self.json(layout::STATEMENT, &statement)?;
@@ -204,6 +207,22 @@ impl Writer<'_> {
         }
         reports.sort();
         Ok(reports)
+    }
+
+    /// Writes a file that the plan read, as it was then.
+    fn carry(&mut self, place: &str, path: &Path, digest: &Digest) -> Result<(), BundleError> {
+        let bytes = fs::read(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
+        if Digest::of(&bytes) != *digest {
+            return Err(BundleError::Study(format!("{} changed while it was read", path.display())));
+        }
+        self.scanner.text(place, "its path", place, &mut self.findings);
+        match Table::from_parquet(bytes.clone()) {
+            Ok(table) if bytes.starts_with(b"PAR1") => {
+                self.scanner.table(place, place, &table, &mut self.findings);
+            }
+            _ => self.scanner.text(place, place, &String::from_utf8_lossy(&bytes), &mut self.findings),
+        }
+        self.write(place, &bytes)
     }
 
     fn scan(&mut self, path: &str, what: &str, media: Media, bytes: &[u8]) -> Result<(), BundleError> {

@@ -42,7 +42,7 @@ pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, fac
             "datePublished": facts.date, "license": reference(&license), "author": authors,
             "identifier": publication.lock.trail().to_string(),
             "conformsTo": PROFILES.iter().map(|(id, _, _)| reference(id)).collect::<Vec<_>>(),
-            "mainEntity": reference(publication.experiment_file),
+            "mainEntity": reference(&publication.sources.experiment),
             "hasPart": facts.files.iter().map(|f| reference(&f.path)).collect::<Vec<_>>(),
             "mentions": std::iter::once(reference("#run")).chain(actions).collect::<Vec<_>>(),
         }),
@@ -135,15 +135,15 @@ fn tools(publication: &Publication<'_>, catalogue: &Catalogue) -> Vec<Value> {
 /// The run as a whole.
 fn run(publication: &Publication<'_>, facts: &Facts<'_>) -> Value {
     let results: Vec<Value> = if facts.reports.is_empty() {
-        vec![reference(publication.lock_file)]
+        vec![reference(&publication.sources.lock)]
     } else {
         facts.reports.iter().map(|path| reference(path)).collect()
     };
     json!({
         "@id": "#run", "@type": "CreateAction", "name": format!("run of {}", publication.lock.experiment),
         "description": format!("every executed cell of the study {}", publication.lock.trail()),
-        "instrument": reference(publication.experiment_file), "agent": reference("#author-1"),
-        "object": [reference(publication.experiment_file)], "result": results,
+        "instrument": reference(&publication.sources.experiment), "agent": reference("#author-1"),
+        "object": [reference(&publication.sources.experiment)], "result": results,
         "startTime": facts.window.0, "endTime": facts.window.1,
         "actionStatus": reference("http://schema.org/CompletedActionStatus"),
     })
@@ -164,7 +164,7 @@ fn described(publication: &Publication<'_>, catalogue: &Catalogue, file: &Entry)
     if file.path == layout::README {
         entity["about"] = reference("./");
     }
-    if file.path == publication.experiment_file {
+    if file.path == publication.sources.experiment {
         entity["@type"] = json!(["File", "SoftwareSourceCode", "ComputationalWorkflow"]);
         entity["version"] = json!(publication.lock.trail().to_string());
         entity["programmingLanguage"] = reference("#experiment-language");

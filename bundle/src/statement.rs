@@ -31,7 +31,7 @@ pub(crate) fn statement(
             "buildDefinition": {
                 "buildType": "urn:benchtrail:study:1",
                 "externalParameters": {
-                    "experiment": publication.experiment_file,
+                    "experiment": &publication.sources.experiment,
                     "profile": publication.lock.profile,
                     "seed": publication.lock.seed,
                 },

@@ -1,12 +1,13 @@
 //! What the types cannot say about a definition: its parts must agree with one another.
 
+use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use regex_lite::Regex;
 
 use crate::engine::{Engine, Program};
 use crate::model::{Model, Weights};
 use crate::package::Package;
-use crate::settings::{SettingType, nearest};
+use crate::settings::SettingType;
 
 impl Engine {
     /// Reads a definition, with all its inner contradictions.
@@ -50,11 +51,8 @@ impl Engine {
                 if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s)) {
                     let problem =
                         Problem::at(&["limits", name, key], format!("there is no setting `{setting}`"));
-                    let near = nearest(setting, self.settings.keys().map(String::as_str));
-                    problems.push(match near {
-                        Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                        None => problem,
-                    });
+                    let hint = remedy(setting, "settings", self.settings.keys().map(String::as_str));
+                    problems.push(problem.hint(hint));
                 }
             }
             if !limit.pointer.starts_with('/') {

@@ -133,8 +133,9 @@ pub struct Launch {
     /// prints must contain the definition's `version`, or nothing is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub version_arguments: Vec<String>,
-    /// For a running server at an `https://` URL: a PEM file, relative to the working directory,
-    /// with the only certificates to trust; by default those that the operating system trusts.
+    /// For a running server at an `https://` URL: a PEM file with the only certificates to trust;
+    /// by default those that the operating system trusts. A relative path begins at the experiment's
+    /// folder; canonical parameters hold the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
     /// For a running server: the environment variable that holds the key sent to it as

@@ -19,5 +19,5 @@ pub use engine::{
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
-pub use settings::{Setting, SettingType, nearest, resolve};
+pub use settings::{Setting, SettingType, resolve};
 pub use shipped::{collections, shipped};

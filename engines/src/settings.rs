@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -129,7 +130,7 @@ pub fn resolve(
     for (name, value) in given {
         let Some(setting) = settings.get(name) else {
             let problem = Problem::at(&[name], format!("the engine has no setting `{name}`"));
-            problems.push(problem.hint(remedy(name, settings.keys().map(String::as_str))));
+            problems.push(problem.hint(remedy(name, "settings", settings.keys().map(String::as_str))));
             continue;
         };
         if let Err(phrase) = setting.check(value) {
@@ -143,18 +144,4 @@ pub fn resolve(
         }
     }
     if problems.is_empty() { Ok(resolved) } else { Err(problems) }
-}
-
-fn remedy<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
-    match nearest(wrong, names.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are: {}", names.collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// Returns the name most like `wrong`, if any is close enough to be meant.
-pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = names.map(|name| (strsim::jaro_winkler(wrong, name), name));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
-    best.filter(|(score, _)| *score >= 0.8).map(|(_, name)| name)
 }

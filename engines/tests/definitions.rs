@@ -3,7 +3,7 @@
 #[path = "support/yaml.rs"]
 mod yaml;
 
-use engines::{Engine, Model, Paths, Sha256, collections, nearest, render, resolve, shipped, template};
+use engines::{Engine, Model, Paths, Sha256, collections, render, resolve, shipped, template};
 use pipeline::Json;
 use proptest::prelude::*;
 use serde_json::json;
@@ -200,12 +200,6 @@ fn a_digest_must_be_whole() {
     assert!(Sha256::try_from("ab".repeat(32)).is_ok());
     assert!(Sha256::try_from("ab".repeat(31)).is_err());
     assert!(Sha256::try_from("AB".repeat(32)).is_err());
-}
-
-#[test]
-fn only_a_near_name_is_offered() {
-    assert_eq!(nearest("thread", ["threads", "context"].into_iter()), Some("threads"));
-    assert_eq!(nearest("zzz", ["threads", "context"].into_iter()), None);
 }
 
 proptest! {

@@ -15,7 +15,12 @@ pub enum PipelineError {
     /// The program's mistake: the experiment names a kind that is not registered.
     Kind(UnknownKind),
     /// The user's mistake: an option names a stage or axis that does not exist.
-    Selection(String),
+    Selection {
+        /// What does not exist.
+        message: String,
+        /// What was probably meant, or what there is.
+        hint: String,
+    },
     /// The store refused (the machine's fault).
     Store(StoreError),
     /// The lock is damaged or cannot be written.
@@ -28,7 +33,7 @@ impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind(error) => error.fmt(f),
-            Self::Selection(text) => f.write_str(text),
+            Self::Selection { message, .. } => f.write_str(message),
             Self::Store(error) => error.fmt(f),
             Self::Lock(error) => error.fmt(f),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),

@@ -13,6 +13,7 @@ use artifacts::{Digest, Scalar};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::sources::Source;
 use crate::stage::{Class, Coordinates, Json};
 
 /// A checked and expanded experiment.
@@ -24,6 +25,8 @@ pub struct Experiment {
     pub profile: Option<String>,
     /// The YAML file.
     pub file: PathBuf,
+    /// The files read to make it: definitions, and what settings name.
+    pub sources: Vec<Source>,
     /// The seed every random stream derives from.
     pub seed: u64,
     /// In which order measurements that could go next are executed.

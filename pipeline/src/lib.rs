@@ -18,7 +18,9 @@ pub mod plan;
 pub mod process;
 mod ready;
 pub mod record;
+pub mod sources;
 pub mod stage;
+pub mod suggest;
 
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
@@ -32,7 +34,7 @@ pub use language::{
     Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,
 };
 pub use lease::Leases;
-pub use plan::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, plan};
+pub use plan::{Counts, Decision, Lack, Plan, PlanOptions, PlannedCell, Reason, plan};
 pub use ready::unready;
 pub use stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,

@@ -15,6 +15,7 @@ use artifacts::{Digest, Scalar, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Leases;
+use crate::sources::Source;
 
 /// A JSON value: settings, canonical parameters, descriptors.
 pub type Json = serde_json::Value;
@@ -83,6 +84,13 @@ pub trait Library {
     fn claim(&self, _collection: &str, _name: &str, _content: &Json) -> Option<String> {
         None
     }
+    /// Returns where a file lies that settings or definitions name: a relative path begins at the
+    /// experiment's folder. Without an experiment it begins at the working directory.
+    fn path(&self, file: &str) -> PathBuf {
+        PathBuf::from(file)
+    }
+    /// Hears of a file that the plan read.
+    fn reads(&self, _source: &Source) {}
 }
 
 /// A definition shipped with the binary.

@@ -28,6 +28,10 @@ pub(crate) struct PublishArgs {
     /// The private key to sign with, as `benchtrail keygen` makes it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// A file that the study reads and that must not be copied, a data set for instance: the bundle
+    /// names its digest alone.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) leave_out: Vec<PathBuf>,
     /// Switch off a rule of the search for secrets; the bundle says so.
     #[arg(long, value_name = "RULE", value_parser = parse_rule())]
     pub(crate) allow: Vec<String>,

@@ -26,7 +26,11 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         false => None,
     };
     let wrong = tried.as_ref().is_some_and(|t| t.errors().next().is_some());
-    let end = || if wrong { Err(Stop::usage_told()) } else { session.check_ready(&plan) };
+    let end = || match plan.lacks.as_slice() {
+        _ if wrong => Err(Stop::usage_told()),
+        [] => session.check_ready(&plan),
+        lacks => Err(Stop::lacking(lacks)),
+    };
     if global.json {
         let mut json = json_of(&plan);
         if let Some(tried) = &tried {
@@ -166,6 +170,6 @@ fn json_of(plan: &Plan) -> serde_json::Value {
     json!({
         "experiment": plan.experiment, "profile": plan.profile, "cells": cells.collect::<Vec<_>>(),
         "stages": plan.stages, "total": plan.total, "estimate_s": plan.estimate_s,
-        "without_estimate": plan.without_estimate, "notes": plan.notes, "trail": plan.trail,
+        "without_estimate": plan.without_estimate, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::{BundleError, KeyPair, Publication};
+use bundle::{BundleError, KeyPair, Publication, Sources};
 use pipeline::StudyDocument;
 use pipeline::lock::lock_path;
 use serde_json::json;
@@ -26,11 +26,10 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     }
     let text = std::fs::read_to_string(&experiment.file)
         .map_err(|e| Stop::machine(format!("{}: {e}", shown(&experiment.file))))?;
-    let lock_file = lock_path(experiment);
+    let sources = Sources::of(experiment, &lock_path(experiment), &arguments.leave_out)?;
     let publication = Publication {
-        experiment_file: &name(&experiment.file)?,
+        sources: &sources,
         experiment_text: &text,
-        lock_file: &name(&lock_file)?,
         lock: &lock,
         study: &study,
         store: &store,
@@ -54,10 +53,15 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         bundle::pack(&folder, archive)?;
     }
     if global.json {
+        let left_out: Vec<_> = sources
+            .left_out()
+            .iter()
+            .map(|l| json!({"name": l.name, "digest": l.digest, "reason": l.reason}))
+            .collect();
         say(&json!({
             "bundle": published.folder, "archive": archive, "files": published.files, "bytes": published.bytes,
             "objects": published.objects, "reports": published.reports, "key": published.key,
-            "trail": lock.trail(),
+            "trail": lock.trail(), "left_out": left_out,
         })
         .to_string());
         return Ok(());
@@ -73,6 +77,9 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         Some(id) => format!("signed with key {id}"),
         None => "not signed (`benchtrail keygen` makes a key, `--key` signs with it)".to_owned(),
     });
+    for left in sources.left_out() {
+        say(&format!("not carried: {}: {} (the bundle's README says so)", left.name, left.reason));
+    }
     for rule in &arguments.allow {
         say(&format!("not searched for: {rule} (the bundle says so)"));
     }
@@ -90,11 +97,6 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
 fn unfinished(what: &str, file: &Path) -> Stop {
     Stop::failed(format!("the study is not finished: {what}"))
         .hint(format!("`benchtrail run {}` brings it to its end", shown(file)))
-}
-
-fn name(path: &Path) -> Result<String, Stop> {
-    let name = path.file_name().and_then(|n| n.to_str()).map(str::to_owned);
-    name.ok_or_else(|| Stop::usage(format!("{} has no name that is text", path.display())))
 }
 
 fn archive_of(folder: &Path) -> PathBuf {

@@ -54,7 +54,13 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if summary.interrupted {
         return Err(Stop::interrupted());
     }
-    if summary.done && gates.is_empty() { Ok(()) } else { Err(Stop::told()) }
+    let failed = summary.ledger.iter().any(|l| is_trouble(l) && l.status != CellStatus::Skipped);
+    match summary.lacks.as_slice() {
+        _ if summary.done && gates.is_empty() => Ok(()),
+        [] => Err(Stop::told()),
+        _ if failed || !gates.is_empty() => Err(Stop::told()),
+        lacks => Err(Stop::lacking(lacks)),
+    }
 }
 
 /// Looks whether all can start, and tries the pure stages on made-up rows if something is to be
@@ -186,7 +192,7 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value
         *stages.entry(&line.stage).or_default().entry(line.status.word()).or_default() += 1;
     }
     json!({
-        "executed": summary.executed, "resource_starts": summary.resource_starts, "counts": summary.counts,
+        "executed": summary.executed, "lacks": summary.lacks, "resource_starts": summary.resource_starts, "counts": summary.counts,
         "stages": stages, "interrupted": summary.interrupted, "failed_gates": gates,
         "trail": summary.trail, "lock": summary.lock, "reports": reports,
     })

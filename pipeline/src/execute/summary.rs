@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::drive::{Executor, Stop};
 use crate::error::PipelineError;
 use crate::lock::LockClass;
-use crate::plan::{Outcome, Session};
+use crate::plan::{Lack, Outcome, Session};
 use crate::record::{Record, parse_outputs};
 use crate::stage::{Artifact, CellStatus, Class, Coordinates, LedgerLine, Study};
 
@@ -25,6 +25,8 @@ pub struct RunSummary {
     /// Whether every cell that was asked for is ok: all of them, or those that a selection names
     /// and those they need.
     pub done: bool,
+    /// What this machine lacks of what cells need; they were skipped.
+    pub lacks: Vec<Lack>,
     /// Whether the user stopped the run.
     pub interrupted: bool,
     /// The lock.
@@ -102,6 +104,7 @@ pub(super) fn summary(
         done,
         executed: executor.executed,
         resource_starts: executor.resource_starts,
+        lacks: session.lacks.iter().cloned().collect(),
         interrupted: matches!(executor.stopped, Some(Stop::Interrupted)),
         lock,
         lock_written,

@@ -6,9 +6,9 @@ use artifacts::Scalar;
 
 use super::diagnostics::{Mistake, Span};
 use super::grammar::Range;
-use super::suggest::remedy;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
+use crate::suggest::remedy;
 
 /// The most labels of one axis.
 const MAX_LABELS: usize = 10_000;

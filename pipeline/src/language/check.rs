@@ -9,9 +9,9 @@ use serde_json::Map;
 
 use super::diagnostics::{Mistake, Span};
 use super::settings::DurationText;
-use super::suggest::{list, remedy};
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
+use crate::suggest::{list, remedy};
 
 /// What a placeholder may stand for: every value, or why it stands for none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;

@@ -14,11 +14,11 @@ use super::library::{Files, Layers};
 use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
 use super::stages::{drafts, order};
-use super::suggest::remedy;
 use super::tree::{Node, Value};
 use super::{check_name, parse};
 use crate::experiment::{Axis, Experiment, Order};
 use crate::stage::{Json, Library, Registry, Step};
+use crate::suggest::remedy;
 
 /// What the user asks for beside the file.
 #[derive(Clone, Debug, Default)]
@@ -154,6 +154,7 @@ fn compile(
         spec,
         profile: profile.map(str::to_owned),
         file: file.to_owned(),
+        sources: library.sources(),
         seed,
         order,
         axes: axes

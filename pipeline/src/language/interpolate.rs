@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::axes::AxisDraft;
 use super::diagnostics::{Mistake, Span};
-use super::suggest::remedy;
 use super::tree::{Node, Value, scalar_json};
 use crate::stage::{Json, Step};
+use crate::suggest::remedy;
 
 /// The most values of one placeholder text that are looked at.
 const MAX_VALUES: usize = 65_536;

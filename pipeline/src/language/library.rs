@@ -8,13 +8,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use artifacts::Digest;
+
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::parse;
-use super::suggest::remedy;
 use super::tree::{Node, Value};
+use crate::sources::Source;
 use crate::stage::{Json, Library, Registry, Step};
+use crate::suggest::remedy;
 
 /// How the language reads files; the rest of it touches none.
 pub trait Files {
@@ -56,6 +59,8 @@ pub(crate) struct Layers<'a> {
     touched_broken: Cell<bool>,
     /// The first name used for a content, by collection and canonical text.
     claims: RefCell<BTreeMap<(String, String), String>>,
+    /// The files read so far: definitions, and what settings name.
+    sources: RefCell<BTreeSet<Source>>,
 }
 
 #[derive(Clone)]
@@ -96,6 +101,7 @@ impl<'a> Layers<'a> {
             found: RefCell::default(),
             touched_broken: Cell::new(false),
             claims: RefCell::default(),
+            sources: RefCell::default(),
         }
     }
 
@@ -114,6 +120,11 @@ impl<'a> Layers<'a> {
                 self.lookup(collection, &name.text);
             }
         }
+    }
+
+    /// Returns the files read so far.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        self.sources.borrow().iter().cloned().collect()
     }
 
     /// Tells whether a wrong definition was asked for since the last call.
@@ -181,7 +192,7 @@ impl<'a> Layers<'a> {
         if !seen.insert((layer, name.to_owned())) {
             let names: Vec<&str> = seen.iter().map(|(_, name)| name.as_str()).collect();
             return wrong(
-                format!("`{name}` extends itself, by way of {}", super::suggest::list(names)),
+                format!("`{name}` extends itself, by way of {}", crate::suggest::list(names)),
                 "let one of them stand without `extends`".to_owned(),
             );
         }
@@ -245,9 +256,14 @@ impl<'a> Layers<'a> {
             return None;
         }
         if let Some(folder) = self.folders.get(layer - 1) {
-            let path = folder.join(collection).join(format!("{name}{suffix}"));
+            let file = format!("{collection}/{name}{suffix}");
+            let path = folder.join(&file);
             return match self.files.read(&path) {
-                Ok(text) => text.map(|text| (path, text)),
+                Ok(text) => text.map(|text| {
+                    let digest = Digest::of(text.as_bytes());
+                    self.reads(&Source { path: path.clone(), name: file, digest });
+                    (path, text)
+                }),
                 Err(message) => {
                     let source = self.sink.add_source(&path, "");
                     let span = Span { source, ..Span::default() };
@@ -295,6 +311,14 @@ impl Library for Layers<'_> {
         let key = (collection.to_owned(), content.to_string());
         let first = claims.entry(key).or_insert_with(|| name.to_owned());
         (first.as_str() != name).then(|| first.clone())
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folders[0].join(file)
+    }
+
+    fn reads(&self, source: &Source) {
+        self.sources.borrow_mut().insert(source.clone());
     }
 }
 

@@ -47,7 +47,6 @@ mod parse;
 pub mod settings;
 mod spec;
 mod stages;
-mod suggest;
 mod tree;
 
 pub use compile::{Options, load_text};

@@ -7,9 +7,9 @@ use super::grammar::{Parameter, ParameterType};
 use super::interpolate::Values;
 use super::parse::plain_scalar;
 use super::settings::DurationText;
-use super::suggest::remedy;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
+use crate::suggest::remedy;
 
 /// Reads the declarations and sets the values; what is wrong with one makes it `None`.
 pub(crate) fn parameters(

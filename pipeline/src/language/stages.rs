@@ -7,9 +7,9 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
-use super::suggest::{list, remedy};
 use super::tree::{Key, Node, Value};
 use crate::stage::{Registry, StageKind, Step};
+use crate::suggest::{list, remedy};
 
 /// A stage whose names resolve.
 pub(crate) struct Draft<'a> {

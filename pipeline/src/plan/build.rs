@@ -116,6 +116,7 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
         notes: notes(session, &cells),
+        lacks: session.lacks.iter().cloned().collect(),
         cells,
         stages,
         total,

@@ -27,8 +27,19 @@ pub struct Plan {
     pub without_estimate: usize,
     /// What the user should know: measurements to be replaced, several results under one key.
     pub notes: Vec<String>,
+    /// What this machine lacks of what cells need; they are blocked.
+    pub lacks: Vec<Lack>,
     /// The trail digest, if everything it covers is known already.
     pub trail: Option<Digest>,
+}
+
+/// Something that cells need and this machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Lack {
+    /// What is missing.
+    pub reason: String,
+    /// What to do about it.
+    pub hint: Option<String>,
 }
 
 /// One cell of a plan.

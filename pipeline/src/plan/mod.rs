@@ -8,7 +8,7 @@ mod select;
 mod session;
 
 pub use build::plan;
-pub use document::{Counts, Decision, Plan, PlannedCell, StageCounts};
+pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{ActionKey, Digest, Lookup};
 
+use super::Lack;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
 use crate::error::PipelineError;
@@ -31,7 +32,13 @@ impl Session<'_> {
         }
         let key = match self.key(cell) {
             Ok(key) => key,
-            Err(reason) => return Ok(self.block(cell, reason)),
+            Err(lack) => {
+                let reason = lack.reason.clone();
+                if self.selected[cell] {
+                    self.lacks.insert(lack);
+                }
+                return Ok(self.block(cell, reason));
+            }
         };
         if let Some((known, outcome)) = self.results.get(&cell)
             && *known == key
@@ -154,8 +161,8 @@ impl Session<'_> {
     /// Returns the key of a cell whose inputs are settled.
     ///
     /// # Errors
-    /// If a facet of the machine cannot be read, with the reason.
-    fn key(&mut self, cell: usize) -> Result<ActionKey, String> {
+    /// If a facet of the machine cannot be read.
+    fn key(&mut self, cell: usize) -> Result<ActionKey, Lack> {
         let (stage, i) = self.graph.place(cell);
         let facets = self.facets(stage, self.graph.nodes[stage].stage.cells[i].parameters)?;
         let study = (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
@@ -183,13 +190,15 @@ impl Session<'_> {
         }))
     }
 
-    fn facets(&mut self, stage: usize, set: u32) -> Result<Digest, String> {
+    fn facets(&mut self, stage: usize, set: u32) -> Result<Digest, Lack> {
         if let Some(known) = self.facets.get(&(stage, set)) {
             return known.clone();
         }
         let node = &self.graph.nodes[stage];
         let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
-        let digest = facets.map(|f| facets_digest(&f)).map_err(|failure| failure.reason);
+        let digest = facets
+            .map(|f| facets_digest(&f))
+            .map_err(|failure| Lack { reason: failure.reason, hint: failure.hint });
         self.facets.insert((stage, set), digest.clone());
         digest
     }

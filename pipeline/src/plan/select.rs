@@ -4,6 +4,7 @@ use super::PlanOptions;
 use crate::error::PipelineError;
 use crate::graph::Graph;
 use crate::stage::Class;
+use crate::suggest::{list, remedy};
 
 /// Why a cell executes although it may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,20 +55,23 @@ pub(super) fn selected(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<b
 
 fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
     graph.nodes.iter().position(|n| n.stage.name == name).ok_or_else(|| {
-        let names: Vec<&str> = graph.nodes.iter().map(|n| n.stage.name.as_str()).collect();
-        let close = names.iter().find(|n| strsim::damerau_levenshtein(n, name) <= 2);
-        let hint = close
-            .map_or_else(|| format!("there are: {}", names.join(", ")), |n| format!("did you mean `{n}`?"));
-        PipelineError::Selection(format!("no stage is named `{name}`; {hint}"))
+        let names = graph.nodes.iter().map(|n| n.stage.name.as_str());
+        let hint = remedy(name, "stages", names);
+        PipelineError::Selection { message: format!("no stage is named `{name}`"), hint }
     })
 }
 
 fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<(), PipelineError> {
-    let wrong = |what: String| PipelineError::Selection(format!("`{selector}`: {what}"));
+    let wrong = |what: String, hint: String| PipelineError::Selection {
+        message: format!("`{selector}`: {what}"),
+        hint,
+    };
     let (name, wanted) = match selector.split_once('[') {
         None => (selector, Vec::new()),
         Some((name, rest)) => {
-            let inside = rest.strip_suffix(']').ok_or_else(|| wrong("expected `]` at the end".to_owned()))?;
+            let inside = rest.strip_suffix(']').ok_or_else(|| {
+                wrong("expected `]` at the end".to_owned(), format!("write `{name}[AXIS=LABEL]`"))
+            })?;
             (name, inside.split(',').filter(|w| !w.is_empty()).collect())
         }
     };
@@ -77,7 +81,8 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
     for pair in &wanted {
         let axis = pair.split('=').next().unwrap_or_default();
         if !pair.contains('=') || !axes.contains(&axis) {
-            return Err(wrong(format!("`{name}` has no axis `{axis}`; it has: {}", axes.join(", "))));
+            let hint = remedy(axis, &format!("axes of `{name}`"), axes.iter().copied());
+            return Err(wrong(format!("`{name}` has no axis `{axis}`"), hint));
         }
     }
     let mut any = false;
@@ -87,5 +92,9 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
             any = true;
         }
     }
-    if any { Ok(()) } else { Err(wrong("no cell has these coordinates".to_owned())) }
+    if any {
+        return Ok(());
+    }
+    let cells = list(node.texts.iter().map(|text| &**text));
+    Err(wrong("no cell has these coordinates".to_owned(), format!("the cells of `{name}` are {cells}")))
 }

@@ -4,12 +4,12 @@
 //! either settled at once (cached, blocked, skipped) or ready to execute. Settling a cell may
 //! complete a group of inputs, which may wake the readers of the group.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
-use super::PlanOptions;
 use super::select::{self, Forced};
+use super::{Lack, PlanOptions};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, NO_GROUP};
@@ -91,7 +91,9 @@ pub(crate) struct Session<'a> {
     pub(super) spec: Digest,
     /// For each cell the position of its line in the lock: (stage, cell).
     pub(super) lock_lines: Vec<Option<(u32, u32)>>,
-    pub(super) facets: HashMap<(usize, u32), Result<Digest, String>>,
+    pub(super) facets: HashMap<(usize, u32), Result<Digest, Lack>>,
+    /// What this machine lacks of what cells need, each thing once, with the remedy.
+    pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
 }
 
@@ -139,6 +141,7 @@ impl<'a> Session<'a> {
             spec: value_digest(&experiment.spec),
             lock_lines,
             facets: HashMap::new(),
+            lacks: BTreeSet::new(),
             progress: Progress::default(),
             graph,
         };
@@ -151,6 +154,7 @@ impl<'a> Session<'a> {
     pub(crate) fn restart(&mut self) -> Result<(), PipelineError> {
         self.states = vec![State::Waiting; self.graph.cells];
         self.blocked.clear();
+        self.lacks.clear();
         self.several.clear();
         self.newly_ready.clear();
         self.newly_settled.clear();

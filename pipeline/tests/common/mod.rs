@@ -275,6 +275,7 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
         name: "study".into(),
         profile: None,
         file: file.to_owned(),
+        sources: Vec::new(),
         seed: 164,
         order: Order::default(),
         spec: json!({"title": "a study"}),

@@ -284,7 +284,7 @@ impl Arrival {
         if let Self::Trace(Replay { file, digest, speed }) = self {
             let (rows, _) = read_trace(file, digest.as_deref())?;
             if rows.len() < count {
-                return Err(format!("trace {file} holds {} requests, and {count} are asked for", rows.len()));
+                return Err(format!("the trace holds {} requests, and {count} are asked for", rows.len()));
             }
             let at = |seconds: f64| (seconds / speed * 1e9).round() as u64;
             return Ok(Some(rows[..count].iter().map(|row| at(row.at_s)).collect()));

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pipeline::stage::{
     CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
 };
+use pipeline::suggest::remedy;
 use tls::ApiKey;
 
 use crate::api::Api;
@@ -24,7 +25,7 @@ use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::{EventPattern, Telemetry};
 use crate::trace::read_trace;
-use crate::workload::{Tokenizer, Workload, content, pin};
+use crate::workload::{Tokenizer, Workload, pin, pin_file};
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +53,7 @@ impl StageKind for Load {
         let mut settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
         if let Some(import) = settings.import {
-            return import::canonical(import, given);
+            return import::canonical(import, given, library);
         }
         let mut problems = Vec::new();
         let Some(arrival) = &mut settings.arrival else { return Err(vec![missing("arrival")]) };
@@ -61,8 +62,9 @@ impl StageKind for Load {
         if let Some((keys, message)) = arrival.problem() {
             problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
         }
-        let recorded = pin_trace(arrival).unwrap_or_else(|message| {
-            problems.push(Problem::at(&["arrival", "trace", "file"], message));
+        let recorded = pin_trace(arrival, library).unwrap_or_else(|(message, hint)| {
+            let problem = Problem::at(&["arrival", "trace", "file"], message);
+            problems.push(Problem { hint, ..problem });
             None
         });
         // Of a workload that is wrong itself nothing more is said.
@@ -241,11 +243,10 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         WorkloadChoice::Inline(workload) => ((**workload).clone(), true),
         WorkloadChoice::Name(name) => {
             let Some(found) = library.find("workloads", name) else {
-                let known = library.names("workloads").join(", ");
-                return Err(vec![
-                    Problem::at(&["workload"], format!("no workload is named `{name}`"))
-                        .hint(format!("there are: {known}")),
-                ]);
+                let known = library.names("workloads");
+                let hint = remedy(name, "workloads", known.iter().map(String::as_str));
+                let message = format!("no workload is named `{name}`");
+                return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
             let workload = serde_json::from_value(found).map_err(|e| {
                 vec![Problem::at(&["workload"], format!("workload `{name}` cannot be read: {e}"))]
@@ -266,14 +267,18 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         })
         .collect();
     workload.description = None;
-    if let Err(e) = pin(&mut workload) {
-        problems.push(Problem::at(&["workload"], e));
+    if let Err(e) = pin(&mut workload, library) {
+        problems.push(Problem::at(&["workload"], e.message).hint(e.hint));
     }
     if !problems.is_empty() {
         return Err(problems);
     }
     if let WorkloadChoice::Name(name) = choice
-        && let Some(other) = library.claim("workloads", name, &content(&workload))
+        && let Some(other) = library.claim(
+            "workloads",
+            name,
+            &serde_json::to_value(&workload).expect("a workload always serializes"),
+        )
     {
         let message =
             format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
@@ -283,11 +288,12 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
     Ok(workload)
 }
 
-/// Puts the digest of a trace beside its name; returns how many requests it holds.
-fn pin_trace(arrival: &mut Arrival) -> Result<Option<u64>, String> {
+/// Puts the digest of a trace in the place of its name; returns how many requests it holds.
+fn pin_trace(arrival: &mut Arrival, library: &dyn Library) -> Result<Option<u64>, (String, Option<String>)> {
     let Arrival::Trace(replay) = arrival else { return Ok(None) };
-    let (rows, digest) = read_trace(&replay.file, replay.digest.as_deref())?;
-    replay.digest = Some(digest);
+    pin_file("trace", &mut replay.file, &mut replay.digest, library)
+        .map_err(|e| (e.message, Some(e.hint)))?;
+    let (rows, _) = read_trace(&replay.file, replay.digest.as_deref()).map_err(|e| (e, None))?;
     Ok(Some(rows.len() as u64))
 }
 

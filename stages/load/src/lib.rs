@@ -21,6 +21,7 @@ mod interpret;
 mod kind;
 mod measure;
 mod models;
+mod named_file;
 mod ordered;
 mod peer;
 mod plan;

@@ -4,16 +4,19 @@
 //! traces), and may have a prompt length (`input_words`, or `input_tokens` or `input_length` in
 //! tokens) and an output length (`output_tokens` or `output_length`). Other columns are left alone.
 
-use artifacts::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::named_file;
 
 /// Arrivals as recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Replay {
     /// The trace: JSON Lines with an object a line, or CSV with a heading.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "String", required)]
     pub file: String,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
     /// later is refused.
@@ -34,6 +37,8 @@ fn as_recorded() -> f64 {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RecordedLengths {
     /// The trace; request `i` takes row `i`. A row without an output length takes the workload's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "String", required)]
     pub file: String,
     /// The digest of the file's bytes; as for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,11 +76,7 @@ impl Recorded {
 /// # Errors
 /// One sentence that names the file, and the line if there is one.
 pub(crate) fn read_trace(file: &str, digest: Option<&str>) -> Result<(Vec<Recorded>, String), String> {
-    let bytes = std::fs::read(file).map_err(|e| format!("trace {file}: {e}"))?;
-    let found = Digest::of(&bytes).to_string();
-    if let Some(digest) = digest.filter(|d| *d != found) {
-        return Err(format!("trace {file} has changed: expected {digest}, found {found}"));
-    }
+    let (file, bytes, found) = named_file::read("trace", file, digest)?;
     let text = String::from_utf8(bytes).map_err(|_| format!("trace {file} is not UTF-8"))?;
     let rows = parse(&text).map_err(|(line, message)| format!("trace {file}, line {line}: {message}"))?;
     if rows.is_empty() { Err(format!("trace {file} holds no requests")) } else { Ok((rows, found)) }

@@ -72,7 +72,10 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
     {
         missing.push(Unmet {
             reason: format!("the program `{name}` is not on the search path"),
-            hint: Some("this definition is for an engine you have installed yourself".to_owned()),
+            hint: Some(format!(
+                "install it so that `{name}` is found on PATH: the definition is for an engine you have installed \
+                 yourself"
+            )),
         });
     }
     missing

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engines::{Engine, Model, Program, Weights, nearest};
+use engines::{Engine, Model, Program, Weights};
+use pipeline::sources;
+use pipeline::suggest::remedy;
 use pipeline::{Class, Done, Failure, Job, Json, Lease, Library, Output, Problem, StageKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,8 +73,14 @@ impl Parameters {
         let hints: BTreeSet<&String> =
             passed_over.iter().flat_map(|(_, m)| m).filter_map(|u| u.hint.as_ref()).collect();
         let failure = Failure::failed(format!("no engine can run on this machine: {}", told.join("; ")));
-        let hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
-        Err(if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) })
+        let mut hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
+        if hints.is_empty() {
+            hints.push(
+                "measure on a machine that has what the engine needs, or give its definition a `fallback:` \
+                 that this machine can run; results from elsewhere are shown with `--locked`",
+            );
+        }
+        Err(failure.hint(hints.join("; ")))
     }
 
     /// The processor features any of the engines cares about.
@@ -184,7 +192,7 @@ impl StageKind for Provision {
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
-/// decide nothing.
+/// decide nothing. Certificates are named by their digest.
 fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) -> Vec<Named<Engine>> {
     let mut chain: Vec<Named<Engine>> = Vec::new();
     let mut next = Some(name.to_owned());
@@ -203,6 +211,15 @@ fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) 
         for setting in definition.settings.values_mut() {
             setting.help = None;
         }
+        if let Some(file) = definition.launch.ca_file.take() {
+            match sources::read(library, &file) {
+                Ok((source, _)) => definition.launch.ca_file = Some(source.digest.to_string()),
+                Err(e) => {
+                    let message = format!("the `ca-file` of the engine `{name}`: {}", e.message);
+                    problems.push(Problem::at(&["engine"], message).hint(e.hint));
+                }
+            }
+        }
         next = definition.fallback.clone();
         chain.push(Named { name, definition });
     }
@@ -219,10 +236,7 @@ fn find<T>(
 ) -> Option<T> {
     let Some(json) = library.find(collection, name) else {
         let names = library.names(collection);
-        let hint = match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are: {}", names.join(", ")),
-        };
+        let hint = remedy(name, collection, names.iter().map(String::as_str));
         problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
         return None;
     };

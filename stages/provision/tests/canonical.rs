@@ -73,7 +73,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
     let problems = Provision.canonical(&settings, &Definitions::shipped()).unwrap_err();
     assert_eq!(problems[0].message, "there is no engine `lama-cpp`");
     assert_eq!(problems[0].hint.as_deref(), Some("did you mean `llama-cpp`?"));
-    assert_eq!(problems[1].hint.as_deref(), Some("there are: smollm2-135m-instruct"));
+    assert_eq!(problems[1].hint.as_deref(), Some("the models are `smollm2-135m-instruct`"));
 }
 
 #[test]
@@ -117,4 +117,21 @@ fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_rea
          `llama-cpp-portable`: the system library libnone.so.1 is missing"
     );
     assert_eq!(failure.hint.as_deref(), Some("on Debian: apt install libnone1"));
+}
+
+#[test]
+fn certificates_are_parameters_by_their_bytes_and_not_by_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let digest = |name: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n").unwrap();
+        let mut library = Definitions::shipped();
+        let program = json!({"running": "https://127.0.0.1:1"});
+        *library.engine("llama-cpp") = json!({
+            "title": "x", "version": "1", "launch": {"program": program, "arguments": [], "ca-file": file},
+        });
+        canonical(&library)["engines"][0]["definition"]["launch"]["ca-file"].clone()
+    };
+    assert_eq!(digest("a.pem"), digest("b.pem"));
+    assert!(digest("a.pem").as_str().unwrap().starts_with("b3:"));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pipeline::stage::{Json, Library, Problem};
+use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -237,14 +238,16 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
     let find = |name: &str| library.find("templates", name)?.as_str().map(str::to_owned);
     let templates = match closure(&settings.template, &find) {
         Ok(templates) => templates,
-        Err(messages) => {
-            let whole =
-                library.names("templates").into_iter().filter(|n| !n.contains('/') && n != "macros.md");
-            let names = whole.collect::<Vec<_>>().join(", ");
-            problems.extend(messages.into_iter().map(|message| {
-                let missing = message.starts_with("no template");
-                let problem = Problem::at(&["template"], message);
-                if missing { problem.hint(format!("templates known: {names}")) } else { problem }
+        Err(wrong) => {
+            let known = library.names("templates");
+            // Parts of templates are offered only where one of them is included.
+            let offered =
+                |part: bool| known.iter().filter(move |n| part || !n.contains('/') && *n != "macros.md");
+            problems.extend(wrong.into_iter().map(|wrong| {
+                let problem = Problem::at(&["template"], wrong.message);
+                let Some(name) = wrong.missing else { return problem };
+                let names = offered(name != settings.template).map(String::as_str);
+                problem.hint(remedy(&name, "templates", names))
             }));
             Vec::new()
         }
@@ -286,9 +289,9 @@ fn claims(
     let mut found = Vec::new();
     for name in names.unwrap_or_else(|| library.names("claims")) {
         let Some(definition) = library.find("claims", &name) else {
-            let names = library.names("claims").join(", ");
-            let problem = Problem::at(&["claims"], format!("no claim `{name}`"));
-            problems.push(problem.hint(format!("claims known: {names}")));
+            let known = library.names("claims");
+            let hint = remedy(&name, "claims", known.iter().map(String::as_str));
+            problems.push(Problem::at(&["claims"], format!("no claim `{name}`")).hint(hint));
             continue;
         };
         match serde_json::from_value::<Claim>(definition) {

@@ -17,6 +17,21 @@ pub struct Template {
     pub text: String,
 }
 
+/// What is wrong with a template.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    /// The name, the line and the reason.
+    pub(crate) message: String,
+    /// The name that no template has, if that is the reason.
+    pub(crate) missing: Option<String>,
+}
+
+impl From<String> for Wrong {
+    fn from(message: String) -> Self {
+        Self { message, missing: None }
+    }
+}
+
 /// Returns the template and everything it includes, imports or extends, each once, in the
 /// order they are met.
 ///
@@ -26,7 +41,7 @@ pub struct Template {
 pub(crate) fn closure(
     name: &str,
     find: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<Template>, Vec<String>> {
+) -> Result<Vec<Template>, Vec<Wrong>> {
     let (mut found, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
     let mut waiting = vec![(name.to_owned(), String::new())];
     while let Some((name, from)) = waiting.pop() {
@@ -34,20 +49,21 @@ pub(crate) fn closure(
             continue;
         }
         let Some(text) = find(&name) else {
-            problems.push(format!("no template `{name}`{from}"));
+            problems.push(Wrong { message: format!("no template `{name}`{from}"), missing: Some(name) });
             continue;
         };
         if let Some(at) = text.find(is_mark) {
             let line = line_of(&text, at);
-            problems
-                .push(format!("template `{name}` line {line}: a private-use character (U+E000 to U+E01F)"));
+            let message =
+                format!("template `{name}` line {line}: a private-use character (U+E000 to U+E01F)");
+            problems.push(message.into());
         }
         if let Err(error) = environment().add_template(&name, &text) {
             let line = error.line().unwrap_or(1);
             let detail = error.detail().unwrap_or("does not parse");
-            problems.push(format!("template `{name}` line {line}: {detail}"));
+            problems.push(format!("template `{name}` line {line}: {detail}").into());
         }
-        problems.extend(comparisons_of_shown_values(&name, &text));
+        problems.extend(comparisons_of_shown_values(&name, &text).into_iter().map(Wrong::from));
         let mut next = Vec::new();
         for tag in tags(&text).filter(|t| t.kind == Kind::Block) {
             let inner = tag.inner.trim_matches(['-', '+']).trim();
@@ -60,9 +76,12 @@ pub(crate) fn closure(
                 Some(other) => {
                     next.push((other.to_owned(), format!(" (used by `{name}` line {line})")));
                 }
-                None => problems.push(format!(
-                    "template `{name}` line {line}: the name of an included template must be written out in quotes"
-                )),
+                None => problems.push(
+                    format!(
+                        "template `{name}` line {line}: the name of an included template must be written out in quotes"
+                    )
+                    .into(),
+                ),
             }
         }
         next.reverse();
@@ -267,7 +286,7 @@ mod tests {
     #[test]
     fn a_syntax_error_names_template_and_line() {
         let problems = closure("bad.md", &library).unwrap_err();
-        assert!(problems[0].starts_with("template `bad.md` line 2:"), "{problems:?}");
+        assert!(problems[0].message.starts_with("template `bad.md` line 2:"), "{problems:?}");
     }
 
     #[test]

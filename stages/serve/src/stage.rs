@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engines::{Engine, Launch, Paths, Program, nearest, render, resolve};
+use engines::{Engine, Launch, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
+use pipeline::suggest::closest;
 use pipeline::{
     CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem, StageKind,
 };
@@ -129,7 +130,7 @@ impl StageKind for Serve {
         let descriptor = describe(&environment, &engine, &server.model, &settings, &limits);
         server.live = json!({
             "base_url": server.site.url,
-            "ca_file": engine.launch.ca_file,
+            "ca_file": ca_file(&engine.launch)?,
             "api_key_env": engine.launch.api_key_env,
             "pid": server.process.as_ref().map(Process::pid),
             "log_path": server.process.as_ref().map(|p| p.log_path()),
@@ -177,7 +178,7 @@ fn early_problems(given: &BTreeMap<String, Json>, library: &dyn Library) -> Vec<
         if takers.is_empty() {
             let problem = Problem::at(&["settings", name], format!("no engine has a setting `{name}`"));
             let known = engines.iter().flat_map(|e| e.settings.keys());
-            problems.push(match nearest(name, known.map(String::as_str)) {
+            problems.push(match closest(name, known.map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             });
@@ -342,9 +343,16 @@ fn started(
     })
 }
 
+/// Returns where the certificates lie that alone are trusted; parameters hold their digest.
+fn ca_file(launch: &Launch) -> Result<Option<PathBuf>, Failure> {
+    let seen = launch.ca_file.as_deref().map(pipeline::sources::seen).transpose();
+    let source = seen.map_err(|e| Failure::failed(e.message).hint("run again"))?;
+    Ok(source.map(|source| source.path))
+}
+
 fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
     let wrong = |(reason, remedy): (String, String)| Failure::failed(reason).hint(remedy);
-    Site::new(url, launch.ca_file.as_deref().map(Path::new), launch.api_key()?).map_err(wrong)
+    Site::new(url, ca_file(launch)?.as_deref(), launch.api_key()?).map_err(wrong)
 }
 
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {

@@ -1,63 +1,44 @@
-//! Finding a result file, its digest, and its bytes again when the cell executes.
+//! Finding a result file and its digest.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use artifacts::Digest;
+use pipeline::sources::{Source, Unusable, note, unread};
+use pipeline::stage::Library;
 
 /// The largest file read. A file is taken apart in memory, which costs several times its size.
 pub(crate) const LARGEST: u64 = 1 << 30;
-
-/// Where the bytes of a digest were seen while planning. Parameters hold the digest alone, so
-/// that moving a file changes no key; this leads back to the file within the process.
-static SEEN: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
-
-/// What is wrong with a file, and what to do.
-pub(crate) type Wrong = (String, String);
 
 /// Finds a file and returns its path and digest.
 ///
 /// # Errors
 /// If no file fits, several do, it is too large, or it cannot be read.
-pub(crate) fn find(pattern: &str) -> Result<(PathBuf, String), Wrong> {
-    let path = resolve(pattern)?;
-    let digest = Digest::of(&read(&path)?).to_string();
-    SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(digest.clone(), path.clone());
-    Ok((path, digest))
+pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, String), Unusable> {
+    let path = resolve(pattern, library)?;
+    let digest = Digest::of(&read(pattern, &path)?);
+    let name = match path.file_name().and_then(|name| name.to_str()) {
+        Some(found) => Path::new(pattern).with_file_name(found).display().to_string(),
+        None => pattern.to_owned(),
+    };
+    note(library, &Source { path: path.clone(), name, digest });
+    Ok((path, digest.to_string()))
 }
 
-/// Returns the path and the bytes that had a digest while planning.
-///
-/// # Errors
-/// If the file is gone or has changed since.
-pub(crate) fn bytes_of(digest: &str) -> Result<(PathBuf, Vec<u8>), Wrong> {
-    let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
-    let path = seen.ok_or_else(|| {
-        (
-            format!("no file with the digest {digest} was found while planning"),
-            "name the file with `file:`".to_owned(),
-        )
-    })?;
-    let bytes = read(&path)?;
-    if Digest::of(&bytes).to_string() == digest {
-        Ok((path, bytes))
-    } else {
-        Err((format!("{} has changed since the plan was made", path.display()), "run again".to_owned()))
-    }
+fn unusable(message: String, hint: &str) -> Unusable {
+    Unusable { message, hint: hint.to_owned() }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Wrong> {
-    let wrong = |e: std::io::Error| (format!("{}: {e}", path.display()), reading_hint(&e));
+fn read(pattern: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
+    let wrong = |e: std::io::Error| unread(pattern, path, &e);
     let metadata = std::fs::metadata(path).map_err(wrong)?;
     if metadata.is_dir() {
-        return Err((
+        return Err(unusable(
             format!("{} is a folder", path.display()),
-            "name the file in it; `*` stands for any text of its name".to_owned(),
+            "name the file in it; `*` stands for any text of its name",
         ));
     }
     if metadata.len() > LARGEST {
-        return Err((
+        return Err(unusable(
             format!(
                 "{} has {} MiB, more than the {} MiB that are read",
                 path.display(),
@@ -65,42 +46,30 @@ fn read(path: &Path) -> Result<Vec<u8>, Wrong> {
                 LARGEST >> 20
             ),
             "save it without generated texts, or write its requests as a Parquet file and import that with \
-             `tool: parquet`"
-                .to_owned(),
+             `tool: parquet`",
         ));
     }
     std::fs::read(path).map_err(wrong)
 }
 
-fn reading_hint(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            let here = std::env::current_dir().unwrap_or_default();
-            format!("paths are relative to the working directory, {}", here.display())
-        }
-        _ => "make the file readable".to_owned(),
-    }
-}
-
 /// Returns the one file a pattern names: `*` in the last part stands for any text.
-fn resolve(pattern: &str) -> Result<PathBuf, Wrong> {
-    let path = Path::new(pattern);
+fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
+    let path = library.path(pattern);
+    if !pattern.contains('*') {
+        return Ok(path);
+    }
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    if !pattern.contains('*') {
-        return Ok(path.to_owned());
-    }
-    if folder.to_string_lossy().contains('*') {
-        return Err((
+    if Path::new(pattern).parent().is_some_and(|p| p.to_string_lossy().contains('*')) {
+        return Err(unusable(
             format!("`*` in the folder of {pattern}"),
-            "use `*` in the file's name alone; a folder may hold `${axis}`".to_owned(),
+            "use `*` in the file's name alone; a folder may hold `${axis}`",
         ));
     }
-    let entries =
-        std::fs::read_dir(folder).map_err(|e| (format!("{}: {e}", folder.display()), reading_hint(&e)))?;
+    let entries = std::fs::read_dir(folder).map_err(|e| unread(pattern, folder, &e))?;
     let mut found = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|e| (format!("{}: {e}", folder.display()), reading_hint(&e)))?;
+        let entry = entry.map_err(|e| unread(pattern, folder, &e))?;
         if fits(&name, &entry.file_name().to_string_lossy()) {
             found.push(entry.path());
         }
@@ -108,20 +77,16 @@ fn resolve(pattern: &str) -> Result<PathBuf, Wrong> {
     found.sort();
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err((
-            format!("no file fits {pattern}"),
-            format!(
-                "paths are relative to the working directory, {}",
-                std::env::current_dir().unwrap_or_default().display()
-            ),
+        [] => Err(unusable(
+            format!("no file fits {}", path.display()),
+            "correct the name; paths begin at the experiment's folder",
         )),
         several => {
             let names: Vec<String> = several.iter().take(4).map(|p| p.display().to_string()).collect();
             let more = if several.len() > 4 { ", …" } else { "" };
-            Err((
+            Err(unusable(
                 format!("{} files fit {pattern}: {}{more}", several.len(), names.join(", ")),
-                "a cell takes one file: name it more closely, or put what tells them apart on an axis"
-                    .to_owned(),
+                "a cell takes one file: name it more closely, or put what tells them apart on an axis",
             ))
         }
     }
@@ -146,6 +111,24 @@ fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pipeline::Json;
+    use pipeline::sources::bytes_of;
+
+    struct Here;
+
+    impl Library for Here {
+        fn find(&self, _: &str, _: &str) -> Option<Json> {
+            None
+        }
+
+        fn names(&self, _: &str) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn find(pattern: &str) -> Result<(PathBuf, String), Unusable> {
+        super::find(pattern, &Here)
+    }
 
     #[test]
     fn a_star_stands_for_any_text() {
@@ -168,21 +151,22 @@ mod tests {
             std::fs::write(folder.path().join(name), name).unwrap();
         }
         let pattern = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        let (message, _) = find(&pattern("c4-*.json")).unwrap_err();
+        let Unusable { message, .. } = find(&pattern("c4-*.json")).unwrap_err();
         assert!(message.starts_with("2 files fit") && message.contains("c4-b.json"), "{message}");
-        assert!(find(&pattern("c16*.json")).unwrap_err().0.starts_with("no file fits"));
+        assert!(find(&pattern("c16*.json")).unwrap_err().message.starts_with("no file fits"));
         let (path, digest) = find(&pattern("c8*.json")).unwrap();
         assert_eq!(digest, Digest::of(b"c8.json").to_string());
-        assert_eq!(bytes_of(&digest).unwrap(), (path.clone(), b"c8.json".to_vec()));
+        let (source, bytes) = bytes_of(&digest).unwrap();
+        assert_eq!((source.path, bytes), (path.clone(), b"c8.json".to_vec()));
         std::fs::write(&path, "other").unwrap();
-        assert!(bytes_of(&digest).unwrap_err().0.contains("has changed"));
+        assert!(bytes_of(&digest).unwrap_err().message.contains("has changed"));
     }
 
     #[test]
     fn a_file_of_two_gigabytes_is_refused_before_it_is_read() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(2 << 30).unwrap();
-        let (message, hint) = find(file.path().to_str().unwrap()).unwrap_err();
+        let Unusable { message, hint } = find(file.path().to_str().unwrap()).unwrap_err();
         assert!(message.contains("2048 MiB") && hint.contains("Parquet"), "{message}");
     }
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Import {
     /// The tool that wrote the file, or the format of a table with a column map.
     pub tool: Tool,
-    /// The file, relative to the working directory. `*` in the file's name stands for any text
-    /// as long as one file fits.
+    /// The file; a relative path begins at the experiment's folder. `*` in the file's name stands
+    /// for any text as long as one file fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", required)]
     pub file: Option<String>,

@@ -1,6 +1,7 @@
 //! The stage's side of an import: settings to canonical parameters, a file to outputs.
 
-use pipeline::stage::{Content, Done, Failure, Job, Json, Media, Output, Problem};
+use pipeline::sources::{self, Unusable};
+use pipeline::stage::{Content, Done, Failure, Job, Json, Library, Media, Output, Problem};
 use serde_json::json;
 
 use super::json::{At, ImportError, documents};
@@ -9,7 +10,11 @@ use super::settings::{Import, Tool};
 use super::{aiperf, columns, csv, file, genai_perf, guidellm, parquet, sglang, tables, vllm};
 
 /// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
-pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Problem>> {
+pub(crate) fn canonical(
+    mut import: Import,
+    given: &Json,
+    library: &dyn Library,
+) -> Result<Json, Vec<Problem>> {
     let mut problems: Vec<Problem> = given
         .as_object()
         .into_iter()
@@ -22,7 +27,7 @@ pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Pr
         .collect();
     problems.extend(columns::problems(&import));
     if let Some(pattern) = import.file.take() {
-        match file::find(&pattern) {
+        match file::find(&pattern, library) {
             Ok((path, digest)) => {
                 if import.digest.as_ref().is_some_and(|pinned| *pinned != digest) {
                     let message = format!("{} has the digest {digest}, not the one declared", path.display());
@@ -33,9 +38,7 @@ pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Pr
                 }
                 import.digest = Some(digest);
             }
-            Err((message, hint)) => {
-                problems.push(Problem::at(&["import", "file"], message).hint(hint));
-            }
+            Err(e) => problems.push(Problem::at(&["import", "file"], e.message).hint(e.hint)),
         }
     } else if import.digest.is_none() {
         problems.push(Problem::at(&["import"], "missing key `file`").hint("add `file:`"));
@@ -45,9 +48,9 @@ pub(crate) fn canonical(mut import: Import, given: &Json) -> Result<Json, Vec<Pr
 
 /// Executes the cell: reads the file and returns its rows as tables.
 pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
-    let fail = |(message, hint): file::Wrong| Failure::failed(message).hint(hint);
+    let fail = |e: Unusable| Failure::failed(e.message).hint(e.hint);
     let digest = import.digest.as_deref().unwrap_or_default();
-    let (path, bytes) = file::bytes_of(digest).map_err(fail)?;
+    let (source, bytes) = sources::bytes_of(digest).map_err(fail)?;
     job.control.check()?;
     let read = read(import, &bytes);
     let original = |bytes: Vec<u8>| Output {
@@ -59,7 +62,7 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     let imported = match read {
         Ok(imported) => imported,
         Err(error) => {
-            let failure = Failure::failed(format!("{}: {error}", path.display())).hint(&error.hint);
+            let failure = Failure::failed(format!("{}: {error}", source.path.display())).hint(&error.hint);
             return Err(failure.evidence(original(bytes)));
         }
     };
@@ -71,7 +74,7 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     done.outputs.push(Output::json("import", &tables::description(import, &imported, digest)));
     done.outputs.push(original(bytes));
     done.observations.insert("source".to_owned(), json!("imported"));
-    done.observations.insert("file".to_owned(), json!(path.display().to_string()));
+    done.observations.insert("file".to_owned(), json!(source.name));
     done.warnings = imported.warnings;
     Ok(done)
 }

@@ -6,6 +6,7 @@ use tls::ApiKey;
 
 use super::set::{LengthSource, PromptError};
 use crate::get::post_json;
+use crate::named_file;
 use crate::peer::Peer;
 
 /// Counts the tokens of texts.
@@ -42,12 +43,8 @@ pub(crate) struct FileCounter {
 impl FileCounter {
     /// Reads the file and checks its digest if one is given.
     pub(crate) fn open(file: &str, digest: Option<&str>) -> Result<Self, PromptError> {
+        let (file, bytes, found) = named_file::read("tokenizer", file, digest).map_err(PromptError)?;
         let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
-        let bytes = std::fs::read(file).map_err(|e| wrong(e.to_string()))?;
-        let found = Digest::of(&bytes).to_string();
-        if let Some(digest) = digest.filter(|digest| *digest != found) {
-            return Err(wrong(format!("it has changed: expected {digest}, found {found}")));
-        }
         let mut tokenizer = tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
         // Files often carry the truncation they were trained with.
         tokenizer.with_truncation(None).map_err(|e| wrong(e.to_string()))?;

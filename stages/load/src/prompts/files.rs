@@ -1,9 +1,9 @@
 //! Prompts and texts read from files.
 
-use artifacts::Digest;
 use serde_json::{Value, json};
 
 use super::set::PromptError;
+use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};
 
 /// One recorded conversation: what people said, with what was answered then.
@@ -19,22 +19,21 @@ pub(super) struct Turn {
     pub(super) answered: Option<String>,
 }
 
-/// Reads a file and checks its digest.
-fn read(what: &str, file: &str, digest: Option<&str>) -> Result<String, PromptError> {
-    let bytes = std::fs::read(file).map_err(|e| PromptError(format!("{what} {file}: {e}")))?;
-    let found = Digest::of(&bytes).to_string();
-    if let Some(digest) = digest.filter(|digest| *digest != found) {
-        return Err(PromptError(format!("{what} {file} has changed: expected {digest}, found {found}")));
+/// Reads a text and checks its digest; returns its path, too.
+fn read(what: &str, file: &str, digest: Option<&str>) -> Result<(String, String), PromptError> {
+    let (file, bytes, _) = named_file::read(what, file, digest).map_err(PromptError)?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((file, text)),
+        Err(_) => Err(PromptError(format!("{what} {file} is not UTF-8"))),
     }
-    String::from_utf8(bytes).map_err(|_| PromptError(format!("{what} {file} is not UTF-8")))
 }
 
 /// Returns a pack's prompts in order, each with the output it asks for, if it says so.
 pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, PromptError> {
-    let Some(file) = &pack.file else {
+    if pack.file.is_none() && pack.digest.is_none() {
         return Ok(pack.texts.iter().map(|text| (text.clone(), None)).collect());
-    };
-    let text = read("prompt pack", file, pack.digest.as_deref())?;
+    }
+    let (file, text) = read("prompt pack", pack.file.as_deref().unwrap_or_default(), pack.digest.as_deref())?;
     let mut prompts = Vec::new();
     for (place, value) in records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))? {
         let wrong = |message: String| PromptError(format!("prompt pack {file}, {place}: {message}"));
@@ -75,8 +74,7 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
 
 /// Returns the words of a text.
 pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
-    let file = &corpus.file;
-    let text = read("corpus", file, corpus.digest.as_deref())?;
+    let (file, text) = read("corpus", &corpus.file, corpus.digest.as_deref())?;
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() {
         return Err(PromptError(format!("corpus {file} holds no words")));
@@ -93,8 +91,7 @@ pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
 
 /// Returns the conversations of a dataset in which a person says something, in order.
 pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, PromptError> {
-    let file = &dataset.file;
-    let text = read("dataset", file, dataset.digest.as_deref())?;
+    let (file, text) = read("dataset", &dataset.file, dataset.digest.as_deref())?;
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
     for (i, (_, record)) in records(&text).map_err(wrong)?.iter().enumerate() {

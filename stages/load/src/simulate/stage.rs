@@ -2,6 +2,7 @@
 //! the rows of a dry run.
 
 use pipeline::stage::{CellStatus, Control, Done, Failure, Job, Library, Output, Problem};
+use pipeline::suggest::remedy;
 
 use super::model::{COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems};
 use super::rows::simulate;
@@ -18,11 +19,9 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
         SimulationChoice::Name(name) => {
             let at = ["simulate", "server"];
             let Some(found) = library.find(COLLECTION, name) else {
-                let known = library.names(COLLECTION).join(", ");
-                return vec![
-                    Problem::at(&at, format!("no simulated server is named `{name}`"))
-                        .hint(format!("there are: {known}")),
-                ];
+                let known = library.names(COLLECTION);
+                let hint = remedy(name, "simulated servers", known.iter().map(String::as_str));
+                return vec![Problem::at(&at, format!("no simulated server is named `{name}`")).hint(hint)];
             };
             match serde_json::from_value::<SimulatedServer>(found) {
                 Ok(server) => (server, false),

@@ -125,7 +125,8 @@ impl Check {
             }
             Source::Pack(pack) => {
                 route.push("pack".to_owned());
-                if pack.file.is_some() != pack.texts.is_empty() {
+                // A pinned pack has the digest of its file alone.
+                if (pack.file.is_some() || pack.digest.is_some()) != pack.texts.is_empty() {
                     self.say(route, "a pack has either `file` or `texts`".to_owned());
                 }
             }

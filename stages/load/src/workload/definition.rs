@@ -145,6 +145,8 @@ pub struct Pack {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Corpus {
     /// The text, UTF-8.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "String", required)]
     pub file: String,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
     /// later is refused.
@@ -161,6 +163,8 @@ pub struct Corpus {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Dataset {
     /// The file.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "String", required)]
     pub file: String,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
     /// later is refused.

@@ -1,6 +1,7 @@
-//! Puts the digest of each file beside its name: the content decides, not the name.
+//! Puts the digest of each file in the place of its name: the content decides, not where it lies.
 
-use artifacts::Digest;
+use pipeline::sources::{Unusable, read};
+use pipeline::stage::Library;
 
 use super::definition::{Source, Workload};
 use super::tokenizer::Tokenizer;
@@ -9,74 +10,78 @@ use crate::trace::read_trace;
 /// Pins every file of a workload; a file that holds a schema is read into the definition.
 ///
 /// # Errors
-/// One sentence that names the file, if it cannot be read or is not the one declared.
-pub(crate) fn pin(workload: &mut Workload) -> Result<(), String> {
-    pin_source(&mut workload.prompts)?;
+/// If a file cannot be read or is not the one declared.
+pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), Unusable> {
+    pin_source(&mut workload.prompts, library)?;
     if let Some(source) = workload.sessions.as_mut().and_then(|s| s.follow_up.as_mut()) {
-        pin_source(source)?;
+        pin_source(source, library)?;
     }
     if let Some(Tokenizer::File(tokenizer)) = &mut workload.tokenizer {
-        pin_file("tokenizer", &tokenizer.file, &mut tokenizer.digest)?;
+        pin_file("tokenizer", &mut tokenizer.file, &mut tokenizer.digest, library)?;
     }
     if let Some(structured) = &mut workload.structured
         && let Some(file) = &structured.file
     {
-        let bytes = std::fs::read(file).map_err(|e| format!("schema {file}: {e}"))?;
-        let schema = serde_json::from_slice(&bytes).map_err(|e| format!("schema {file}: {e}"))?;
+        let (source, bytes) = read(library, file).map_err(|e| of("schema", e))?;
+        let schema = serde_json::from_slice(&bytes).map_err(|e| Unusable {
+            message: format!("schema {}: {e}", source.path.display()),
+            hint: "give a JSON file with a JSON Schema".to_owned(),
+        })?;
         structured.schema = Some(schema);
         structured.file = None;
     }
     Ok(())
 }
 
-/// Returns what a pinned workload asks for: neither how it is described nor where its files lie.
-pub(crate) fn content(workload: &Workload) -> serde_json::Value {
-    let mut content = workload.clone();
-    content.description = None;
-    forget_places(&mut content.prompts);
-    if let Some(source) = content.sessions.as_mut().and_then(|s| s.follow_up.as_mut()) {
-        forget_places(source);
+/// Puts the digest of a file in the place of its name.
+///
+/// # Errors
+/// If it cannot be read or is not the one declared.
+pub(crate) fn pin_file(
+    what: &str,
+    file: &mut String,
+    digest: &mut Option<String>,
+    library: &dyn Library,
+) -> Result<(), Unusable> {
+    if file.is_empty() && digest.is_some() {
+        // Pinned before.
+        return Ok(());
     }
-    if let Some(Tokenizer::File(tokenizer)) = &mut content.tokenizer {
-        tokenizer.file.clear();
+    let (source, _) = read(library, file).map_err(|e| of(what, e))?;
+    let found = source.digest.to_string();
+    if digest.as_ref().is_some_and(|digest| *digest != found) {
+        return Err(Unusable {
+            message: format!("{what} {} has the digest {found}, not the one declared", source.path.display()),
+            hint: "correct `digest`, or restore the file".to_owned(),
+        });
     }
-    serde_json::to_value(&content).expect("a workload always serializes")
+    *digest = Some(found);
+    file.clear();
+    Ok(())
 }
 
-fn forget_places(source: &mut Source) {
+fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable> {
     match source {
-        Source::Pack(pack) => pack.file = None,
-        Source::Corpus(corpus) => corpus.file.clear(),
-        Source::Dataset(dataset) => dataset.file.clear(),
-        Source::Mixture(parts) => parts.iter_mut().for_each(|part| forget_places(&mut part.prompts)),
-        Source::Trace(trace) => trace.file.clear(),
-        Source::Words(_) | Source::SharedPrefix(_) => {}
-    }
-}
-
-fn pin_source(source: &mut Source) -> Result<(), String> {
-    match source {
-        Source::Pack(pack) => match &pack.file {
-            Some(file) => pin_file("prompt pack", file, &mut pack.digest),
+        Source::Pack(pack) => match pack.file.take() {
+            Some(mut file) => pin_file("prompt pack", &mut file, &mut pack.digest, library),
             None => Ok(()),
         },
-        Source::Corpus(corpus) => pin_file("corpus", &corpus.file, &mut corpus.digest),
-        Source::Dataset(dataset) => pin_file("dataset", &dataset.file, &mut dataset.digest),
-        Source::Mixture(parts) => parts.iter_mut().try_for_each(|part| pin_source(&mut part.prompts)),
+        Source::Corpus(corpus) => pin_file("corpus", &mut corpus.file, &mut corpus.digest, library),
+        Source::Dataset(dataset) => pin_file("dataset", &mut dataset.file, &mut dataset.digest, library),
+        Source::Mixture(parts) => {
+            parts.iter_mut().try_for_each(|part| pin_source(&mut part.prompts, library))
+        }
         Source::Trace(trace) => {
-            trace.digest = Some(read_trace(&trace.file, trace.digest.as_deref())?.1);
-            Ok(())
+            pin_file("trace", &mut trace.file, &mut trace.digest, library)?;
+            // What is wrong with its rows is told while planning, too.
+            read_trace(&trace.file, trace.digest.as_deref())
+                .map(drop)
+                .map_err(|message| Unusable { message, hint: "correct the trace".to_owned() })
         }
         Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
     }
 }
 
-fn pin_file(what: &str, file: &str, digest: &mut Option<String>) -> Result<(), String> {
-    let bytes = std::fs::read(file).map_err(|e| format!("{what} {file}: {e}"))?;
-    let found = Digest::of(&bytes).to_string();
-    if digest.as_ref().is_some_and(|digest| *digest != found) {
-        return Err(format!("{what} {file} has the digest {found}, not the one declared"));
-    }
-    *digest = Some(found);
-    Ok(())
+fn of(what: &str, unusable: Unusable) -> Unusable {
+    Unusable { message: format!("{what} {}", unusable.message), ..unusable }
 }

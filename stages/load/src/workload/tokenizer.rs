@@ -19,6 +19,8 @@ pub enum Tokenizer {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TokenizerFile {
     /// The file, as Hugging Face's `tokenizers` writes it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "String", required)]
     pub file: String,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
     /// later is refused.

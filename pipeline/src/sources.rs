@@ -1,0 +1,99 @@
+//! Files that settings name: prompt packs, texts, tokenizers, result files, certificates.
+//!
+//! Their paths begin at the folder of the experiment, wherever one stands ([`Library::path`]).
+//! Parameters hold the digest of such a file and not its path, so that neither moving it nor
+//! standing elsewhere changes a key; the digest leads back to the file within the process.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use artifacts::Digest;
+
+use crate::stage::Library;
+
+/// Where the bytes of a digest were seen while planning.
+static SEEN: Mutex<BTreeMap<String, Source>> = Mutex::new(BTreeMap::new());
+
+/// A file that was read while planning.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// Where it lies, from the working directory.
+    pub path: PathBuf,
+    /// The path as the settings name it; of a definition, `COLLECTION/NAME` as it is looked up.
+    pub name: String,
+    /// The digest of its bytes.
+    pub digest: Digest,
+}
+
+/// Why a file cannot be used, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// What is wrong, with the path.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Reads a file that settings name, and notes where it lies.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unusable> {
+    let path = library.path(name);
+    let bytes = std::fs::read(&path).map_err(|e| unread(name, &path, &e))?;
+    let source = Source { path, name: name.to_owned(), digest: Digest::of(&bytes) };
+    note(library, &source);
+    Ok((source, bytes))
+}
+
+/// Notes a file that was read in another way.
+pub fn note(library: &dyn Library, source: &Source) {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(source.digest.to_string(), source.clone());
+    library.reads(source);
+}
+
+/// Returns the file that had a digest while planning.
+///
+/// # Errors
+/// If none had it.
+pub fn seen(digest: &str) -> Result<Source, Unusable> {
+    let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
+    seen.ok_or_else(|| Unusable {
+        message: format!("no file with the digest {digest} was found while planning"),
+        hint: "name the file with `file:`".to_owned(),
+    })
+}
+
+/// Returns the file that had a digest while planning, and its bytes.
+///
+/// # Errors
+/// If it is gone or has changed since.
+pub fn bytes_of(digest: &str) -> Result<(Source, Vec<u8>), Unusable> {
+    let source = seen(digest)?;
+    let bytes = std::fs::read(&source.path).map_err(|e| unread(&source.name, &source.path, &e))?;
+    if Digest::of(&bytes) == source.digest {
+        return Ok((source, bytes));
+    }
+    let message = format!("{} has changed since the plan was made", source.path.display());
+    Err(Unusable { message, hint: "run again".to_owned() })
+}
+
+/// Says why a file cannot be read, and where it was looked for.
+pub fn unread(name: &str, path: &Path, error: &std::io::Error) -> Unusable {
+    let written = Path::new(name);
+    let hint = if error.kind() != ErrorKind::NotFound {
+        "make the file readable".to_owned()
+    } else if written.is_absolute() || path == written {
+        "correct the path".to_owned()
+    } else if written.exists() {
+        format!(
+            "there is a `{name}` in the working directory, but paths begin at the experiment's folder: write \
+             the path from there"
+        )
+    } else {
+        "paths begin at the experiment's folder".to_owned()
+    };
+    Unusable { message: format!("{}: {error}", path.display()), hint }
+}

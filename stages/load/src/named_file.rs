@@ -1,0 +1,25 @@
+//! Reading a file that a workload or an arrival process names.
+
+use artifacts::Digest;
+use pipeline::sources;
+
+/// Reads a file by its path or, once pinned, by its digest; returns its path, bytes and digest.
+///
+/// # Errors
+/// One sentence, if it cannot be read or has changed.
+pub(crate) fn read(
+    what: &str,
+    file: &str,
+    digest: Option<&str>,
+) -> Result<(String, Vec<u8>, String), String> {
+    if let (true, Some(digest)) = (file.is_empty(), digest) {
+        let (source, bytes) = sources::bytes_of(digest).map_err(|e| format!("{what} {}", e.message))?;
+        return Ok((source.path.display().to_string(), bytes, digest.to_owned()));
+    }
+    let bytes = std::fs::read(file).map_err(|e| format!("{what} {file}: {e}"))?;
+    let found = Digest::of(&bytes).to_string();
+    match digest.filter(|digest| *digest != found) {
+        Some(digest) => Err(format!("{what} {file} has changed: expected {digest}, found {found}")),
+        None => Ok((file.to_owned(), bytes, found)),
+    }
+}
