@@ -1,7 +1,6 @@
 //! Settings nested below a stage's own (one gate, one table), checked against the schema of
 //! their Rust type: every mistake at its route, with the nearest known word.
 
-use pipeline::suggest::closest;
 use pipeline::{Json, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -121,10 +120,11 @@ pub fn inline_schema<T: schemars::JsonSchema>() -> Json {
 
 /// Returns "did you mean `…`?" for the nearest known word, else the known words.
 pub fn did_you_mean(given: &str, known: &[&str]) -> String {
-    match closest(given, known.iter().copied()) {
-        Some(word) => format!("did you mean `{word}`?"),
-        None if known.is_empty() => "it takes none".to_owned(),
-        None => format!("there are: {}", known.join(", ")),
+    let near = known.iter().map(|k| (strsim::damerau_levenshtein(given, k), *k)).min();
+    match near {
+        Some((distance, word)) if distance <= 1 + given.len() / 4 => format!("did you mean `{word}`?"),
+        _ if known.is_empty() => "it takes none".to_owned(),
+        _ => format!("there are: {}", known.join(", ")),
     }
 }
 
