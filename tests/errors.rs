@@ -116,7 +116,7 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
         fs::write(project.path().join("engines/own.yaml"), engine).unwrap();
         project.edit("experiments/quickstart.yaml", "engine: llama-cpp", "engine: own");
     };
-    for command in ["plan", "run"] {
-        refused("lacking-engine", &[command, "experiments/quickstart.yaml", "--smoke"], lacking, 4);
+    for command in [["plan", "--smoke"].as_slice(), &["run", "--smoke", "--quiet"]] {
+        refused("lacking-engine", &[command, &["experiments/quickstart.yaml"]].concat(), lacking, 4);
     }
 }

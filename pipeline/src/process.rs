@@ -95,6 +95,8 @@ impl ProcessStat {
 pub fn stat(pid: u32) -> io::Result<Option<ProcessStat>> {
     let path = format!("/proc/{pid}/stat");
     match fs::read_to_string(&path) {
+        // Dead, and about to vanish: it has no group any more.
+        Ok(text) if text.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" X")) => Ok(None),
         Ok(text) => ProcessStat::parse(pid, &text)
             .map(Some)
             .ok_or_else(|| io::Error::other(format!("{path} has an unexpected form: {text:?}"))),
