@@ -302,16 +302,22 @@ fn only_executes_what_is_named_and_what_it_needs() {
 fn options_that_name_nothing_are_errors_with_a_suggestion() {
     let bench = Bench::new();
     let error = |options: PlanOptions| {
-        pipeline::plan(&bench.study(), &crate::common::registry(&bench.world), &bench.store, &options)
-            .unwrap_err()
-            .to_string()
+        let registry = crate::common::registry(&bench.world);
+        match pipeline::plan(&bench.study(), &registry, &bench.store, &options).unwrap_err() {
+            pipeline::PipelineError::Selection { message, hint } => (message, hint),
+            other => panic!("{other}"),
+        }
     };
     let fresh = error(PlanOptions { fresh: vec!["lader".into()], ..PlanOptions::default() });
-    assert_eq!(fresh, "no stage is named `lader`; did you mean `ladder`?");
+    assert_eq!(fresh, ("no stage is named `lader`".to_owned(), "did you mean `ladder`?".to_owned()));
     let only = error(PlanOptions { only: vec!["ladder[color=red]".into()], ..PlanOptions::default() });
-    assert!(only.contains("has no axis `color`; it has: configuration, clients, rep"), "{only}");
+    assert!(only.0.contains("has no axis `color`"), "{only:?}");
+    assert_eq!(only.1, "the axes of `ladder` are `configuration`, `clients`, `rep`");
     let none = error(PlanOptions { only: vec!["ladder[rep=9]".into()], ..PlanOptions::default() });
-    assert!(none.contains("no cell has these coordinates"), "{none}");
+    assert!(
+        none.0.contains("no cell has these coordinates") && none.1.starts_with("the cells of `ladder` are"),
+        "{none:?}"
+    );
 }
 
 #[test]
