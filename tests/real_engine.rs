@@ -108,6 +108,9 @@ fn every_kind_of_load_leaves_its_rows_and_prompts_that_do_not_fit_fail_the_gate(
     assert_eq!(wrong, Vec::<Value>::new());
     let cells = ask(&project, &file, r#"select count(*) as n from "load.requests" where not superseded"#);
     assert_eq!(cells[0]["n"], 72);
+    // Each cell has its part of the server's log, and what the engine's patterns find in it.
+    let told = ask(&project, &file, r#"select count(distinct way) as n from "load.engine_events""#);
+    assert_eq!(told[0]["n"], 9);
     let failed =
         ask(&project, &file, "select distinct gate from gates where not passed and way = 'too-long'");
     assert!(failed.iter().any(|row| row["gate"] == "row-status"), "{failed:?}");

@@ -495,7 +495,7 @@ pub struct Job<'a> {
     pub inputs: &'a [Input],
     /// The store, for reading inputs. Outputs are returned, not put.
     pub store: &'a Store,
-    /// A private directory, removed afterwards.
+    /// A private directory, removed afterwards; that of a live resource stays until the run ends.
     pub scratch: &'a Path,
     /// Cancellation, time limit, progress.
     pub control: &'a Control,

@@ -150,7 +150,11 @@ pub(super) fn attempt(
         Ok(mut done) => take(context.store, &mut done.outputs)?.map(|()| done),
         Err(mut failure) => take(context.store, &mut failure.evidence)?.map_or_else(Err, |()| Err(failure)),
     };
-    scratch::remove(&path).map_err(|e| PipelineError::Io(path, e))?;
+    // A live resource writes on, its log for instance, and others read that: its directory stays
+    // until the run ends.
+    if !result.as_ref().is_ok_and(|done| done.lease.is_some()) {
+        scratch::remove(&path).map_err(|e| PipelineError::Io(path, e))?;
+    }
     Ok((result, seconds))
 }
 

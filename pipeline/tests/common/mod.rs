@@ -157,16 +157,20 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         let file = job.leases.register(child.id()).unwrap();
         (child, file)
     });
+    let log = job.scratch.join("log");
+    std::fs::write(&log, "started").unwrap();
     Ok(Done {
         outputs: vec![Output::json("server", &descriptor)],
-        lease: Some(Box::new(Counted(world.alive.clone(), json!({"url": name}), process))),
+        lease: Some(Box::new(Counted(world.alive.clone(), json!({"url": name, "log": log}), process))),
         ..Done::default()
     })
 }
 
 fn measure(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
     for input in job.inputs.iter().flat_map(|i| &i.cells) {
-        assert!(input.live.is_some(), "what a measurement needs is alive");
+        let live = input.live.as_ref().expect("what a measurement needs is alive");
+        let log = live["log"].as_str().expect("a server says where it writes its log");
+        assert!(std::path::Path::new(log).exists(), "the log of a live server is gone");
     }
     let noise =
         if world.quiet.load(Ordering::Relaxed) { 0 } else { world.noise.fetch_add(1, Ordering::Relaxed) };
