@@ -37,9 +37,13 @@ impl CellPattern {
         };
         let mut labels = Vec::new();
         let rest = if let Some(inside) = rest.strip_prefix('[') {
-            let (inside, rest) = inside.split_once(']').ok_or_else(|| wrong("`[` is never closed"))?;
+            let (inside, rest) = inside
+                .split_once(']')
+                .ok_or_else(|| wrong("`[` is never closed"))?;
             for pair in inside.split(',').filter(|p| !p.trim().is_empty()) {
-                let (axis, label) = pair.split_once('=').ok_or_else(|| wrong("expected axis=label"))?;
+                let (axis, label) = pair
+                    .split_once('=')
+                    .ok_or_else(|| wrong("expected axis=label"))?;
                 labels.push((axis.trim().to_owned(), label.trim().to_owned()));
             }
             rest
@@ -55,7 +59,11 @@ impl CellPattern {
         if head.is_empty() {
             return Err(wrong("the stage's name is missing"));
         }
-        Ok(Self { stage: head.to_owned(), labels, output })
+        Ok(Self {
+            stage: head.to_owned(),
+            labels,
+            output,
+        })
     }
 
     /// Returns whether a cell's coordinates text has all the labels.
@@ -63,7 +71,9 @@ impl CellPattern {
         self.labels.iter().all(|(axis, label)| {
             let plain = format!("{axis}={label}");
             let quoted = format!("{axis}={}", serde_json::Value::String(label.clone()));
-            coordinates.split(',').any(|pair| pair == plain || pair == quoted)
+            coordinates
+                .split(',')
+                .any(|pair| pair == plain || pair == quoted)
         })
     }
 
@@ -77,14 +87,24 @@ impl CellPattern {
     ) -> Result<(&'lock LockStage, Vec<&'lock LockCell>), Stop> {
         let Some(stage) = lock.stages.iter().find(|s| s.name == self.stage) else {
             let names: Vec<&str> = lock.stages.iter().map(|s| s.name.as_str()).collect();
-            return Err(Stop::nothing(format!("the lock has no stage `{}`", self.stage))
-                .hint(format!("it has: {}", names.join(", "))));
+            return Err(
+                Stop::nothing(format!("the lock has no stage `{}`", self.stage))
+                    .hint(format!("it has: {}", names.join(", "))),
+            );
         };
-        let cells: Vec<&LockCell> = stage.cells.iter().filter(|c| self.matches(&c.coordinates)).collect();
+        let cells: Vec<&LockCell> = stage
+            .cells
+            .iter()
+            .filter(|c| self.matches(&c.coordinates))
+            .collect();
         if cells.is_empty() {
             let first = stage.cells.first().map_or("", |c| c.coordinates.as_str());
-            return Err(Stop::nothing(format!("no cell of `{}` matches", self.stage))
-                .hint(format!("its first cell is {}", pipeline::cell::cell_text(&stage.name, first))));
+            return Err(
+                Stop::nothing(format!("no cell of `{}` matches", self.stage)).hint(format!(
+                    "its first cell is {}",
+                    pipeline::cell::cell_text(&stage.name, first)
+                )),
+            );
         }
         Ok((stage, cells))
     }
@@ -104,13 +124,19 @@ pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
 /// If there is none yet, or it cannot be read.
 pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock, Stop> {
     if !experiment.exists() {
-        return Err(Stop::usage(format!("{}: there is no such file", experiment.display())));
+        return Err(Stop::usage(format!(
+            "{}: there is no such file",
+            experiment.display()
+        )));
     }
     let path = lock_file(experiment, profile);
     let lock = Lock::read(&path).map_err(Stop::failed)?;
     lock.ok_or_else(|| {
-        Stop::nothing(format!("{} is not there: this experiment has not run yet", shown(&path)))
-            .hint(format!("benchtrail run {}", shown(experiment)))
+        Stop::nothing(format!(
+            "{} is not there: this experiment has not run yet",
+            shown(&path)
+        ))
+        .hint(format!("benchtrail run {}", shown(experiment)))
     })
 }
 
@@ -122,7 +148,10 @@ pub(crate) fn read_record(store: &Store, stage: &str, cell: &LockCell) -> Result
     let name = pipeline::cell::cell_text(stage, &cell.coordinates);
     let Some(digest) = cell.record else {
         let reason = cell.reason.as_deref().unwrap_or("it never ran");
-        return Err(Stop::nothing(format!("{name} has no record: {} ({reason})", cell.status.word())));
+        return Err(Stop::nothing(format!(
+            "{name} has no record: {} ({reason})",
+            cell.status.word()
+        )));
     };
     let bytes = store.get(&digest)?;
     Record::parse(&bytes).map_err(|e| Stop::damaged(format!("the record {digest} of {name}: {e}")))
@@ -136,17 +165,33 @@ mod tests {
     fn a_pattern_has_a_stage_labels_and_an_output() {
         let pattern = CellPattern::parse("ladder[concurrency=8, rep=1].requests").unwrap();
         assert_eq!(pattern.stage, "ladder");
-        assert_eq!(pattern.labels, [("concurrency".into(), "8".into()), ("rep".into(), "1".into())]);
+        assert_eq!(
+            pattern.labels,
+            [
+                ("concurrency".into(), "8".into()),
+                ("rep".into(), "1".into())
+            ]
+        );
         assert_eq!(pattern.output.as_deref(), Some("requests"));
         assert_eq!(
-            CellPattern::parse("results.cells.lineage").unwrap().output.as_deref(),
+            CellPattern::parse("results.cells.lineage")
+                .unwrap()
+                .output
+                .as_deref(),
             Some("cells.lineage")
         );
     }
 
     #[test]
     fn text_that_is_no_pattern_is_refused() {
-        for text in ["", "[rep=1]", "ladder[rep=1", "ladder[rep]", "ladder.", "ladder[rep=1]requests"] {
+        for text in [
+            "",
+            "[rep=1]",
+            "ladder[rep=1",
+            "ladder[rep]",
+            "ladder.",
+            "ladder[rep=1]requests",
+        ] {
             assert!(CellPattern::parse(text).is_err(), "{text}");
         }
     }

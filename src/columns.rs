@@ -31,7 +31,11 @@ impl Columns {
     /// Makes columns, of which those named in `right` are aligned to the right.
     pub(crate) fn new(heading: Vec<String>, rows: Vec<Vec<String>>, right: &[usize]) -> Self {
         let right = (0..heading.len()).map(|i| right.contains(&i)).collect();
-        Self { heading, rows, right }
+        Self {
+            heading,
+            rows,
+            right,
+        }
     }
 
     /// Returns the first column with the others that fit beside it in a width, and which are left
@@ -57,7 +61,8 @@ impl Columns {
         let Some(width) = width.filter(|width| total(&widths) > *width) else {
             return self.lines().join("\n");
         };
-        let Some((last, before)) = widths.split_last().filter(|(_, before)| !before.is_empty()) else {
+        let Some((last, before)) = widths.split_last().filter(|(_, before)| !before.is_empty())
+        else {
             return self.lines().join("\n");
         };
         let room = width.saturating_sub(total(before) + GAP);
@@ -74,14 +79,23 @@ impl Columns {
     fn wrapped(&self, room: usize) -> Self {
         let mut rows = Vec::new();
         for row in &self.rows {
-            let Some((prose, before)) = row.split_last() else { continue };
+            let Some((prose, before)) = row.split_last() else {
+                continue;
+            };
             for (i, line) in wrap(prose, room).into_iter().enumerate() {
-                let mut cells = if i == 0 { before.to_vec() } else { vec![String::new(); before.len()] };
+                let mut cells = if i == 0 {
+                    before.to_vec()
+                } else {
+                    vec![String::new(); before.len()]
+                };
                 cells.push(line);
                 rows.push(cells);
             }
         }
-        Self { rows, ..self.clone() }
+        Self {
+            rows,
+            ..self.clone()
+        }
     }
 
     /// Returns one table below the other, each with the first column and as many of the others
@@ -100,19 +114,32 @@ impl Columns {
                 }
             }
         }
-        blocks.iter().map(|block| self.only(block).lines().join("\n")).collect()
+        blocks
+            .iter()
+            .map(|block| self.only(block).lines().join("\n"))
+            .collect()
     }
 
     /// Returns the lines with the first column on a line of its own, above the others of its row.
     fn first_above(&self) -> Vec<String> {
         let others: Vec<usize> = (1..self.heading.len()).collect();
-        let firsts = std::iter::once(&self.heading).chain(&self.rows).map(|row| row[0].clone());
+        let firsts = std::iter::once(&self.heading)
+            .chain(&self.rows)
+            .map(|row| row[0].clone());
         let others = self.only(&others).lines();
-        firsts.zip(others).flat_map(|(first, others)| [first, format!("{:INDENT$}{others}", "")]).collect()
+        firsts
+            .zip(others)
+            .flat_map(|(first, others)| [first, format!("{:INDENT$}{others}", "")])
+            .collect()
     }
 
     fn only(&self, columns: &[usize]) -> Self {
-        let of = |row: &Vec<String>| columns.iter().filter_map(|c| row.get(*c).cloned()).collect();
+        let of = |row: &Vec<String>| {
+            columns
+                .iter()
+                .filter_map(|c| row.get(*c).cloned())
+                .collect()
+        };
         Self {
             heading: of(&self.heading),
             rows: self.rows.iter().map(of).collect(),
@@ -137,13 +164,20 @@ impl Columns {
             for (i, (text, width)) in row.iter().zip(&widths).enumerate() {
                 let pad = " ".repeat(width - text.chars().count());
                 let separator = if i == 0 { "" } else { "  " };
-                let text = if self.right[i] { format!("{pad}{text}") } else { format!("{text}{pad}") };
+                let text = if self.right[i] {
+                    format!("{pad}{text}")
+                } else {
+                    format!("{text}{pad}")
+                };
                 line.push_str(separator);
                 line.push_str(&text);
             }
             line.trim_end().to_owned()
         };
-        std::iter::once(&self.heading).chain(&self.rows).map(line).collect()
+        std::iter::once(&self.heading)
+            .chain(&self.rows)
+            .map(line)
+            .collect()
     }
 }
 
@@ -175,11 +209,19 @@ mod tests {
 
     fn table(heading: &[&str], rows: &[&[&str]], right: &[usize]) -> Columns {
         let owned = |row: &[&str]| row.iter().map(ToString::to_string).collect();
-        Columns::new(owned(heading), rows.iter().map(|row| owned(row)).collect(), right)
+        Columns::new(
+            owned(heading),
+            rows.iter().map(|row| owned(row)).collect(),
+            right,
+        )
     }
 
     fn latencies() -> Columns {
-        table(&["latency", "p50", "p90", "p99"], &[&["TTFT", "10.5", "11.5", "12.5"]], &[1, 2, 3])
+        table(
+            &["latency", "p50", "p90", "p99"],
+            &[&["TTFT", "10.5", "11.5", "12.5"]],
+            &[1, 2, 3],
+        )
     }
 
     #[test]
@@ -197,7 +239,11 @@ mod tests {
 
     #[test]
     fn a_first_column_too_wide_for_company_stands_above_it() {
-        let table = table(&["artifact", "rows", "size"], &[&["ladder[rep=1].requests", "64", "9 B"]], &[1]);
+        let table = table(
+            &["artifact", "rows", "size"],
+            &[&["ladder[rep=1].requests", "64", "9 B"]],
+            &[1],
+        );
         assert_eq!(
             table.laid_out(Some(26)),
             "artifact\n    rows  size\nladder[rep=1].requests\n      64  9 B"
@@ -206,8 +252,15 @@ mod tests {
 
     #[test]
     fn prose_at_the_end_is_wrapped_in_its_column() {
-        let table = table(&["run", ""], &[&["rate", "requests a second, drawn evenly"]], &[]);
-        assert_eq!(table.laid_out(Some(26)), "run\nrate  requests a second,\n      drawn evenly");
+        let table = table(
+            &["run", ""],
+            &[&["rate", "requests a second, drawn evenly"]],
+            &[],
+        );
+        assert_eq!(
+            table.laid_out(Some(26)),
+            "run\nrate  requests a second,\n      drawn evenly"
+        );
     }
 
     #[test]
@@ -215,7 +268,10 @@ mod tests {
         let table = latencies();
         for width in 13..40 {
             let text = table.laid_out(Some(width));
-            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{width}: {text}"
+            );
             for cell in ["TTFT", "10.5", "11.5", "12.5"] {
                 assert!(text.contains(cell), "{width}: {text}");
             }
@@ -225,7 +281,10 @@ mod tests {
     #[test]
     fn as_many_columns_are_kept_as_fit() {
         let (kept, left_out) = latencies().fitting(19);
-        assert_eq!(kept.laid_out(None), "latency   p50   p90\nTTFT     10.5  11.5");
+        assert_eq!(
+            kept.laid_out(None),
+            "latency   p50   p90\nTTFT     10.5  11.5"
+        );
         assert_eq!(left_out, [3]);
         assert_eq!(latencies().fitting(25).1, Vec::<usize>::new());
     }

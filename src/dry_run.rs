@@ -14,7 +14,11 @@ use crate::session::Session;
 /// # Errors
 /// If the scratch store cannot be made.
 pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
-    Ok(pipeline::dry_run(&session.experiment, &session.registry, cancelled)?)
+    Ok(pipeline::dry_run(
+        &session.experiment,
+        &session.registry,
+        cancelled,
+    )?)
 }
 
 /// Returns a finding as text: what, where, and the remedy.
@@ -25,19 +29,33 @@ pub(crate) fn text(finding: &DryRunFinding) -> String {
     } else {
         (
             "doubt",
-            "\nnote: other made-up rows do not fail here, so this may depend on what is measured".to_owned(),
+            "\nnote: other made-up rows do not fail here, so this may depend on what is measured"
+                .to_owned(),
         )
     };
     let place = match &finding.place {
-        Some(Place::Text { file, line, column, route, text, .. }) => {
+        Some(Place::Text {
+            file,
+            line,
+            column,
+            route,
+            text,
+            ..
+        }) => {
             let file = crate::project::shown(file);
             format!("\n  --> {file}:{line}:{column}  ({route})\n{line} | {text}")
         }
         Some(Place::File(file)) => format!("\n  --> {}", crate::project::shown(file)),
         Some(Place::Argument(_)) | None => String::new(),
     };
-    let hint = finding.hint.as_ref().map_or(String::new(), |h| format!("\nhint: {h}"));
-    format!("{word}: the dry run of `{cell}` failed: {}{place}{note}{hint}", finding.reason)
+    let hint = finding
+        .hint
+        .as_ref()
+        .map_or(String::new(), |h| format!("\nhint: {h}"));
+    format!(
+        "{word}: the dry run of `{cell}` failed: {}{place}{note}{hint}",
+        finding.reason
+    )
 }
 
 /// Returns the last line: how many cells were tried, and with what result.
@@ -45,7 +63,9 @@ pub(crate) fn verdict(dry_run: &DryRun) -> String {
     let (errors, doubts) = (dry_run.errors().count(), dry_run.doubts().count());
     let cells = counted(dry_run.executed, "cell");
     match (errors, doubts) {
-        (0, 0) => format!("dry run: {cells} of verification, analysis and report hold on made-up rows"),
+        (0, 0) => {
+            format!("dry run: {cells} of verification, analysis and report hold on made-up rows")
+        }
         _ => format!(
             "dry run: {cells} of verification, analysis and report tried on made-up rows: {}, {}",
             counted(errors, "error"),
@@ -55,14 +75,20 @@ pub(crate) fn verdict(dry_run: &DryRun) -> String {
 }
 
 fn counted(count: usize, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    if count == 1 {
+        format!("1 {word}")
+    } else {
+        format!("{count} {word}s")
+    }
 }
 
 /// Returns a dry run as JSON.
 pub(crate) fn json_of(dry_run: &DryRun) -> Value {
     let finding = |f: &DryRunFinding| {
         let place = match &f.place {
-            Some(Place::Text { file, line, column, .. }) => {
+            Some(Place::Text {
+                file, line, column, ..
+            }) => {
                 json!({"file": file, "line": line, "column": column})
             }
             _ => Value::Null,

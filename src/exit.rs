@@ -16,7 +16,11 @@ pub(crate) struct Stop {
 impl Stop {
     /// What was asked for does not hold; what there is to say has been printed.
     pub(crate) fn told() -> Self {
-        Self { code: 1, message: None, hint: None }
+        Self {
+            code: 1,
+            message: None,
+            hint: None,
+        }
     }
 
     /// What was asked for does not hold.
@@ -31,7 +35,11 @@ impl Stop {
 
     /// The experiment is wrong; what there is to say has been printed.
     pub(crate) fn usage_told() -> Self {
-        Self { code: 2, message: None, hint: None }
+        Self {
+            code: 2,
+            message: None,
+            hint: None,
+        }
     }
 
     /// The store is damaged.
@@ -41,7 +49,11 @@ impl Stop {
 
     /// The store is damaged; what there is to say has been printed.
     pub(crate) fn damaged_told() -> Self {
-        Self { code: 3, message: None, hint: None }
+        Self {
+            code: 3,
+            message: None,
+            hint: None,
+        }
     }
 
     /// This machine lacks something.
@@ -51,7 +63,11 @@ impl Stop {
 
     /// This machine lacks something; what there is to say has been printed.
     pub(crate) fn machine_told() -> Self {
-        Self { code: 4, message: None, hint: None }
+        Self {
+            code: 4,
+            message: None,
+            hint: None,
+        }
     }
 
     /// This machine lacks what cells need.
@@ -59,7 +75,11 @@ impl Stop {
         let lines = |texts: Vec<&str>| texts.join("\n");
         let stop = Self::machine(lines(lacks.iter().map(|l| l.reason.as_str()).collect()));
         let hints: Vec<&str> = lacks.iter().filter_map(|l| l.hint.as_deref()).collect();
-        if hints.is_empty() { stop } else { stop.hint(lines(hints)) }
+        if hints.is_empty() {
+            stop
+        } else {
+            stop.hint(lines(hints))
+        }
     }
 
     /// Nothing matches.
@@ -69,11 +89,19 @@ impl Stop {
 
     /// Stopped by the user.
     pub(crate) fn interrupted() -> Self {
-        Self { code: 130, message: None, hint: None }
+        Self {
+            code: 130,
+            message: None,
+            hint: None,
+        }
     }
 
     fn with_code(code: u8, message: impl fmt::Display) -> Self {
-        Self { code, message: Some(message.to_string()), hint: None }
+        Self {
+            code,
+            message: Some(message.to_string()),
+            hint: None,
+        }
     }
 
     /// Adds the remedy.
@@ -87,7 +115,11 @@ impl Stop {
     pub(crate) fn report(&self) -> ExitCode {
         if let Some(message) = &self.message {
             // Diagnostics already say `error:` at each of their places.
-            let prefix = if message.starts_with("error") { "" } else { "error: " };
+            let prefix = if message.starts_with("error") {
+                ""
+            } else {
+                "error: "
+            };
             crate::terminal::complain(&format!("{prefix}{message}"));
         }
         if let Some(hint) = &self.hint {

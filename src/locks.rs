@@ -13,8 +13,10 @@ const NOT_SEARCHED: [&str; 4] = [".git", ".benchtrail", "target", "node_modules"
 /// If a folder or a lock cannot be read.
 pub(crate) fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
     let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
-    let mut entries =
-        std::fs::read_dir(folder).map_err(fault)?.collect::<Result<Vec<_>, _>>().map_err(fault)?;
+    let mut entries = std::fs::read_dir(folder)
+        .map_err(fault)?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(fault)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
@@ -24,8 +26,8 @@ pub(crate) fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), 
                 find_locks(&path, found)?;
             }
         } else if path.extension().is_some_and(|e| e == "lock") {
-            let bytes =
-                std::fs::read(&path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
+            let bytes = std::fs::read(&path)
+                .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
             if bytes.starts_with(b"benchtrail lock ") {
                 found.push(path);
             }

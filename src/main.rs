@@ -24,7 +24,10 @@ fn main() -> ExitCode {
     // The engine's launcher: these arguments are another program's and not for our parser.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
-    if first.as_ref().is_some_and(|first| first == pipeline::process::EXEC_COMMAND) {
+    if first
+        .as_ref()
+        .is_some_and(|first| first == pipeline::process::EXEC_COMMAND)
+    {
         let error = match pipeline::process::exec_child(arguments) {
             Ok(never) => match never {},
             Err(error) => error,
@@ -35,9 +38,13 @@ fn main() -> ExitCode {
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
         let served = load::reference::serve_process(arguments, std::io::stdin(), std::io::stdout());
-        return served.map_or_else(|error| exit::Stop::machine(error).report(), |()| ExitCode::SUCCESS);
+        return served.map_or_else(
+            |error| exit::Stop::machine(error).report(),
+            |()| ExitCode::SUCCESS,
+        );
     }
-    let cli = args::Cli::try_parse().unwrap_or_else(|error| other_words::with_our_word(error).exit());
+    let cli =
+        args::Cli::try_parse().unwrap_or_else(|error| other_words::with_our_word(error).exit());
     let done = commands::execute(&cli);
     let written = terminal::finish().map_err(exit::Stop::machine);
     match done.and(written) {

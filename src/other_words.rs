@@ -39,8 +39,13 @@ const WORDS: &[(&str, &str)] = &[
 
 /// Puts our word in the place of the parser's guess where the unknown option is another tool's.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
-    let ours = WORDS.iter().find(|(theirs, _)| theirs == given).map(|(_, ours)| (*ours).to_owned());
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let ours = WORDS
+        .iter()
+        .find(|(theirs, _)| theirs == given)
+        .map(|(_, ours)| (*ours).to_owned());
     if let (ErrorKind::UnknownArgument, Some(ours)) = (error.kind(), ours) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
         // It was made for the parser's guess.
@@ -58,8 +63,13 @@ mod tests {
     #[test]
     fn every_word_of_ours_is_an_option_of_load() {
         let cli = Cli::command();
-        let load = cli.find_subcommand("load").expect("there is a command `load`");
-        let has = |long: &str| load.get_arguments().any(|a| a.get_long() == long.strip_prefix("--"));
+        let load = cli
+            .find_subcommand("load")
+            .expect("there is a command `load`");
+        let has = |long: &str| {
+            load.get_arguments()
+                .any(|a| a.get_long() == long.strip_prefix("--"))
+        };
         for (theirs, ours) in WORDS {
             assert!(has(ours), "`load` has no {ours}");
             assert!(!has(theirs), "`load` has {theirs} itself");
@@ -69,7 +79,9 @@ mod tests {
     #[test]
     fn an_option_of_another_tool_is_answered_with_ours() {
         let told = |arguments: &[&str]| {
-            let all = ["benchtrail", "load", "--url", "http://127.0.0.1:1"].iter().chain(arguments);
+            let all = ["benchtrail", "load", "--url", "http://127.0.0.1:1"]
+                .iter()
+                .chain(arguments);
             with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
         };
         assert!(told(&["--request-rate", "5"]).contains("'--rate'"));

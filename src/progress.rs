@@ -93,21 +93,45 @@ impl Progress {
     ///
     /// # Errors
     /// If the file for the events cannot be made.
-    pub(crate) fn new(experiment: &Experiment, show: Show, log: Option<&Path>) -> Result<Self, Stop> {
+    pub(crate) fn new(
+        experiment: &Experiment,
+        show: Show,
+        log: Option<&Path>,
+    ) -> Result<Self, Stop> {
         let mut stages = BTreeMap::new();
         for stage in &experiment.stages {
-            stages
-                .insert(stage.name.clone(), StageState { cells: stage.cells.len(), ..StageState::default() });
+            stages.insert(
+                stage.name.clone(),
+                StageState {
+                    cells: stage.cells.len(),
+                    ..StageState::default()
+                },
+            );
         }
         let total = experiment.cell_count();
         let began = Instant::now();
         let (pace, warnings) = (Pace::from(began), BTreeMap::new());
-        let state = State { began, pace, stages, total, ended: 0, executed: 0, warnings };
+        let state = State {
+            began,
+            pace,
+            stages,
+            total,
+            ended: 0,
+            executed: 0,
+            warnings,
+        };
         let log = log
-            .map(|path| File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display()))))
+            .map(|path| {
+                File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+            })
             .transpose()?;
         let live = (show == Show::Progress && is_watched()).then(|| Live::new(total as u64));
-        Ok(Self { state: Mutex::new(state), log: log.map(Mutex::new), show, live })
+        Ok(Self {
+            state: Mutex::new(state),
+            log: log.map(Mutex::new),
+            show,
+            live,
+        })
     }
 
     /// Takes note of an event.
@@ -116,15 +140,27 @@ impl Progress {
             let mut line = serde_json::to_string(event).expect("an event is plain data");
             line.push('\n');
             // A log that cannot be written any more must not end the measurement it watches.
-            let written = log.lock().expect("no listener panics").write_all(line.as_bytes());
+            let written = log
+                .lock()
+                .expect("no listener panics")
+                .write_all(line.as_bytes());
             if let Err(error) = written {
                 self.say(&format!("warning: the event log: {error}"));
             }
         }
         match event {
-            Event::PlanMade { cells, cached, run, after, blocked } if self.show == Show::Progress => {
-                let mut parts =
-                    vec![format!("{cells} cells"), format!("{cached} cached"), format!("{run} to run")];
+            Event::PlanMade {
+                cells,
+                cached,
+                run,
+                after,
+                blocked,
+            } if self.show == Show::Progress => {
+                let mut parts = vec![
+                    format!("{cells} cells"),
+                    format!("{cached} cached"),
+                    format!("{run} to run"),
+                ];
                 if *after > 0 {
                     parts.push(format!("{after} decided later"));
                 }
@@ -135,11 +171,20 @@ impl Progress {
             }
             Event::CellStarted { cell, attempt } => {
                 if let Some(live) = &self.live {
-                    let again = if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
+                    let again = if *attempt > 1 {
+                        format!(" (attempt {attempt})")
+                    } else {
+                        String::new()
+                    };
                     live.cell.set_message(format!("{cell}{again}"));
                 }
             }
-            Event::CellProgress { cell, done, total, what } => {
+            Event::CellProgress {
+                cell,
+                done,
+                total,
+                what,
+            } => {
                 let count = match (*done, *total) {
                     (0, None) => String::new(),
                     (done, None) => format!("{done} "),
@@ -152,15 +197,33 @@ impl Progress {
                     None => {}
                 }
             }
-            Event::CellEnded { cell, status, reason, hint, seconds, cached } => {
-                self.cell_ended(cell, *status, reason.as_deref(), hint.as_deref(), *seconds, *cached);
+            Event::CellEnded {
+                cell,
+                status,
+                reason,
+                hint,
+                seconds,
+                cached,
+            } => {
+                self.cell_ended(
+                    cell,
+                    *status,
+                    reason.as_deref(),
+                    hint.as_deref(),
+                    *seconds,
+                    *cached,
+                );
             }
             Event::ResourceStarted { cell } => self.note(&format!("{cell} starts")),
             Event::Replanned { cell } => {
-                self.say(&format!("note: {cell} came up differently; what depends on it was planned again"));
+                self.say(&format!(
+                    "note: {cell} came up differently; what depends on it was planned again"
+                ));
             }
             Event::Waiting { exclusive } => {
-                self.say(&format!("waiting: another process holds the exclusive resource `{exclusive}`"));
+                self.say(&format!(
+                    "waiting: another process holds the exclusive resource `{exclusive}`"
+                ));
             }
             Event::Warning { message } => self.warn(message),
             Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
@@ -199,7 +262,13 @@ impl Progress {
         cached: bool,
     ) {
         let stage = cell.split('[').next().unwrap_or(cell);
-        let warned = self.state.lock().expect("no listener panics").warnings.remove(cell).unwrap_or(0);
+        let warned = self
+            .state
+            .lock()
+            .expect("no listener panics")
+            .warnings
+            .remove(cell)
+            .unwrap_or(0);
         if warned > WARNINGS_SHOWN {
             let more = warned - WARNINGS_SHOWN;
             self.say(&format!(
@@ -221,10 +290,17 @@ impl Progress {
         };
         if let Some(live) = &self.live {
             live.study.set_position(ended as u64);
-            live.study.set_message(left.map(|l| format!("about {} left", seconds(l))).unwrap_or_default());
+            live.study.set_message(
+                left.map(|l| format!("about {} left", seconds(l)))
+                    .unwrap_or_default(),
+            );
         }
         let is_log = self.live.is_none() && self.show == Show::Progress;
-        let place = if is_log { format!("[{ended}/{total}] ") } else { String::new() };
+        let place = if is_log {
+            format!("[{ended}/{total}] ")
+        } else {
+            String::new()
+        };
         if status == CellStatus::Skipped {
             // Skipped cells follow from what was told already; the summary counts them.
         } else if status != CellStatus::Ok {
@@ -234,7 +310,9 @@ impl Progress {
                 self.say(&format!("hint: {hint}"));
             }
         } else if !cached && is_log {
-            let left = left.map(|l| format!(", about {} left", seconds(l))).unwrap_or_default();
+            let left = left
+                .map(|l| format!(", about {} left", seconds(l)))
+                .unwrap_or_default();
             self.say(&format!("{place}{cell} ok, {}{left}", seconds(took)));
         }
     }
@@ -248,7 +326,11 @@ impl Progress {
     }
 
     fn is_due(&self) -> bool {
-        self.state.lock().expect("no listener panics").pace.due(Instant::now())
+        self.state
+            .lock()
+            .expect("no listener panics")
+            .pace
+            .due(Instant::now())
     }
 
     /// Says a line: above the live ones, or with the time in a log.
@@ -291,9 +373,15 @@ impl Live {
         let study = all.add(ProgressBar::new(cells));
         study.set_style(ProgressStyle::with_template(bar).expect("the template is right"));
         let cell = all.add(ProgressBar::new_spinner());
-        cell.set_style(ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is right"));
+        cell.set_style(
+            ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is right"),
+        );
         cell.enable_steady_tick(Duration::from_millis(120));
-        Self { _all: all, study, cell }
+        Self {
+            _all: all,
+            study,
+            cell,
+        }
     }
 }
 
@@ -305,7 +393,9 @@ mod tests {
     fn what_has_not_ended_is_told_once_a_minute() {
         let start = Instant::now();
         let mut pace = Pace::from(start);
-        let told: Vec<u64> = (0..200).filter(|s| pace.due(start + Duration::from_secs(*s))).collect();
+        let told: Vec<u64> = (0..200)
+            .filter(|s| pace.due(start + Duration::from_secs(*s)))
+            .collect();
         assert_eq!(told, [60, 120, 180]);
     }
 
@@ -313,7 +403,10 @@ mod tests {
     fn a_line_of_a_log_begins_with_the_second_in_utc() {
         let line = logged("ladder ok");
         let (time, text) = line.split_once(' ').unwrap();
-        assert_eq!((time.len(), text), ("2026-01-01T00:00:00Z".len(), "ladder ok"));
+        assert_eq!(
+            (time.len(), text),
+            ("2026-01-01T00:00:00Z".len(), "ladder ok")
+        );
         time.parse::<jiff::Timestamp>().unwrap();
     }
 }

@@ -23,17 +23,24 @@ impl Project {
     /// # Errors
     /// If the working directory cannot be read.
     pub(crate) fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
-        let here =
-            std::env::current_dir().map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
+        let here = std::env::current_dir()
+            .map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
         let start = match file {
-            Some(file) => here.join(file).parent().map_or_else(|| here.clone(), Path::to_owned),
+            Some(file) => here
+                .join(file)
+                .parent()
+                .map_or_else(|| here.clone(), Path::to_owned),
             None => here,
         };
         let marked = |folder: &&Path| {
             folder.join(".benchtrail").is_dir() || folder.join(".git").exists() || is_bundle(folder)
         };
         let root = start.ancestors().find(marked).unwrap_or(&start).to_owned();
-        let own = if is_bundle(&root) { "store" } else { ".benchtrail" };
+        let own = if is_bundle(&root) {
+            "store"
+        } else {
+            ".benchtrail"
+        };
         let store = store.map_or_else(|| root.join(own), Path::to_owned);
         Ok(Self { root, store })
     }
@@ -52,8 +59,10 @@ impl Project {
     /// If there is no store.
     pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
-            return Err(Stop::nothing(format!("there is no store at {}", self.store.display()))
-                .hint("`benchtrail run EXPERIMENT` makes one; `--store DIR` names another"));
+            return Err(
+                Stop::nothing(format!("there is no store at {}", self.store.display()))
+                    .hint("`benchtrail run EXPERIMENT` makes one; `--store DIR` names another"),
+            );
         }
         self.open()
     }
@@ -73,5 +82,8 @@ fn is_bundle(folder: &Path) -> bool {
 /// Returns a path as short as it can be said from the working directory.
 pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
+    path.strip_prefix(&here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }

@@ -29,10 +29,14 @@ impl Session {
             profile: arguments.profile(),
             user_folders: user_folders(),
         };
-        let experiment =
-            pipeline::language::load(&arguments.experiment, &registry, &options).map_err(Stop::usage)?;
+        let experiment = pipeline::language::load(&arguments.experiment, &registry, &options)
+            .map_err(Stop::usage)?;
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
-        Ok(Self { registry, experiment, project })
+        Ok(Self {
+            registry,
+            experiment,
+            project,
+        })
     }
 
     /// Looks whether the cells that a plan executes can start.
@@ -41,7 +45,11 @@ impl Session {
     /// If something is missing: all of it is told.
     pub(crate) fn check_ready(&self, plan: &Plan) -> Result<(), Stop> {
         let missing = pipeline::unready(&self.experiment, &self.registry, plan)?;
-        if missing.is_empty() { Ok(()) } else { Err(Stop::machine(Diagnostics(missing))) }
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(Stop::machine(Diagnostics(missing)))
+        }
     }
 }
 
@@ -50,7 +58,10 @@ pub(crate) fn user_folders() -> Vec<PathBuf> {
     let configuration = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
-    configuration.map(|folder| folder.join("benchtrail")).into_iter().collect()
+    configuration
+        .map(|folder| folder.join("benchtrail"))
+        .into_iter()
+        .collect()
 }
 
 /// Returns the planning options that the command line gives.

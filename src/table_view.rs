@@ -29,10 +29,18 @@ impl View {
         let wrong = || format!("`{text}` is no range of rows: write FROM..TO, for instance 0..20");
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let end = |part: &str, open: usize| {
-            if part.is_empty() { Ok(open) } else { part.parse().map_err(|_| wrong()) }
+            if part.is_empty() {
+                Ok(open)
+            } else {
+                part.parse().map_err(|_| wrong())
+            }
         };
         let range = (end(from, 0)?, end(to, usize::MAX)?);
-        if range.0 > range.1 { Err(wrong()) } else { Ok(range) }
+        if range.0 > range.1 {
+            Err(wrong())
+        } else {
+            Ok(range)
+        }
     }
 
     fn bounds(&self, table: &Table) -> (usize, usize) {
@@ -63,9 +71,11 @@ impl View {
     fn text_within(&self, table: &Table, width: Option<usize>) -> Result<String, TableError> {
         let names = self.names(table)?;
         let (from, to) = self.bounds(table);
-        let headings = names
-            .iter()
-            .map(|name| table.unit(name).map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]")));
+        let headings = names.iter().map(|name| {
+            table
+                .unit(name)
+                .map_or_else(|| name.clone(), |unit| format!("{name} [{unit}]"))
+        });
         let heading = std::iter::once("row".to_owned()).chain(headings).collect();
         let mut right = vec![0];
         let mut rows = Vec::new();
@@ -89,9 +99,14 @@ impl View {
         let mut text = shown.laid_out(width);
         let all = table.rows();
         if to - from < all {
-            text.push_str(&format!("\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"));
+            text.push_str(&format!(
+                "\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"
+            ));
         } else {
-            text.push_str(&format!("\n{all} {}", if all == 1 { "row" } else { "rows" }));
+            text.push_str(&format!(
+                "\n{all} {}",
+                if all == 1 { "row" } else { "rows" }
+            ));
         }
         if let Some(width) = width.filter(|_| !left_out.is_empty()) {
             let told = format!(
@@ -100,7 +115,11 @@ impl View {
                 names.len(),
                 self.all_columns,
                 // The first column is the row's number.
-                left_out.iter().map(|column| names[column - 1].as_str()).collect::<Vec<_>>().join(", ")
+                left_out
+                    .iter()
+                    .map(|column| names[column - 1].as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
             );
             text.push_str(&format!("\n{}", wrap(&told, width).join("\n")));
         }
@@ -113,7 +132,11 @@ impl View {
     /// If a column is not in the table.
     pub(crate) fn json(&self, table: &Table) -> Result<Value, TableError> {
         let names = self.names(table)?;
-        let (from, to) = if self.rows.is_some() { self.bounds(table) } else { (0, table.rows()) };
+        let (from, to) = if self.rows.is_some() {
+            self.bounds(table)
+        } else {
+            (0, table.rows())
+        };
         let mut rows = Vec::new();
         for row in from..to {
             let mut object = Map::new();
@@ -122,8 +145,10 @@ impl View {
             }
             rows.push(Value::Object(object));
         }
-        let units: Map<String, Value> =
-            names.iter().filter_map(|n| Some((n.clone(), Value::String(table.unit(n)?)))).collect();
+        let units: Map<String, Value> = names
+            .iter()
+            .filter_map(|n| Some((n.clone(), Value::String(table.unit(n)?))))
+            .collect();
         Ok(json!({ "rows": rows, "units": units, "first_row": from, "rows_in_all": table.rows() }))
     }
 }
@@ -150,7 +175,10 @@ fn short(value: &Scalar) -> String {
     };
     let text = text.replace('\n', "⏎");
     if text.chars().count() > WIDEST_TEXT {
-        format!("{}…", text.chars().take(WIDEST_TEXT - 1).collect::<String>())
+        format!(
+            "{}…",
+            text.chars().take(WIDEST_TEXT - 1).collect::<String>()
+        )
     } else {
         text
     }
@@ -172,12 +200,18 @@ mod tests {
     #[test]
     fn a_table_is_shown_with_units_and_row_numbers() {
         let text = View::default().text(&table()).unwrap();
-        assert_eq!(text, "row  status  ttft [ms]\n  0  ok           12.5\n  1  null         1e-9\n2 rows");
+        assert_eq!(
+            text,
+            "row  status  ttft [ms]\n  0  ok           12.5\n  1  null         1e-9\n2 rows"
+        );
     }
 
     #[test]
     fn columns_that_do_not_fit_are_named_with_the_way_to_see_them() {
-        let view = View { all_columns: "`--columns` shows them", ..View::default() };
+        let view = View {
+            all_columns: "`--columns` shows them",
+            ..View::default()
+        };
         let text = view.text_within(&table(), Some(20)).unwrap();
         let told = "2 rows\n… 1 of 2 columns do\nnot fit; `--columns`\nshows them: ttft";
         assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n{told}"));
@@ -185,16 +219,28 @@ mod tests {
 
     #[test]
     fn columns_asked_for_by_name_are_all_shown() {
-        let view = View { columns: vec!["status".to_owned(), "ttft".to_owned()], ..View::default() };
+        let view = View {
+            columns: vec!["status".to_owned(), "ttft".to_owned()],
+            ..View::default()
+        };
         let text = view.text_within(&table(), Some(20)).unwrap();
         let second = "row  ttft [ms]\n  0       12.5\n  1       1e-9";
-        assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n\n{second}\n2 rows"));
+        assert_eq!(
+            text,
+            format!("row  status\n  0  ok\n  1  null\n\n{second}\n2 rows")
+        );
     }
 
     #[test]
     fn a_column_that_is_not_there_is_an_error_that_lists_those_there_are() {
-        let view = View { columns: vec!["tft".to_owned()], ..View::default() };
-        assert_eq!(view.text(&table()).unwrap_err().to_string(), "no column `tft`; there are: status, ttft");
+        let view = View {
+            columns: vec!["tft".to_owned()],
+            ..View::default()
+        };
+        assert_eq!(
+            view.text(&table()).unwrap_err().to_string(),
+            "no column `tft`; there are: status, ttft"
+        );
     }
 
     #[test]

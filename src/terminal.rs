@@ -52,7 +52,9 @@ pub(crate) fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    let told = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    let told = rustix::termios::tcgetwinsize(io::stdout())
+        .ok()
+        .map(|size| usize::from(size.ws_col));
     let declared = || std::env::var("COLUMNS").ok()?.parse().ok();
     told.filter(|width| *width > 0).or_else(declared)
 }
@@ -66,7 +68,11 @@ pub(crate) fn bytes(count: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 {
+        format!("{count} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
 }
 
 /// Returns a span of seconds for people.
@@ -78,6 +84,10 @@ pub(crate) fn seconds(span: f64) -> String {
     } else if span < 7200.0 {
         format!("{:.0} min {:02.0} s", (span / 60.0).floor(), span % 60.0)
     } else {
-        format!("{:.0} h {:02.0} min", (span / 3600.0).floor(), (span % 3600.0) / 60.0)
+        format!(
+            "{:.0} h {:02.0} min",
+            (span / 3600.0).floor(),
+            (span % 3600.0) / 60.0
+        )
     }
 }

@@ -15,8 +15,17 @@ fn planned(project: &Project, more: &[&str]) -> BTreeMap<String, BTreeMap<String
     let plan = project.run(arguments).ok().json();
     let mut stages: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     for cell in plan["cells"].as_array().expect("a list of cells") {
-        let word = |key: &str| cell[key].as_str().unwrap_or_else(|| panic!("{key} of {cell}")).to_owned();
-        *stages.entry(word("stage")).or_default().entry(word("status")).or_default() += 1;
+        let word = |key: &str| {
+            cell[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("{key} of {cell}"))
+                .to_owned()
+        };
+        *stages
+            .entry(word("stage"))
+            .or_default()
+            .entry(word("status"))
+            .or_default() += 1;
     }
     stages
 }
@@ -24,26 +33,47 @@ fn planned(project: &Project, more: &[&str]) -> BTreeMap<String, BTreeMap<String
 /// Returns the stages of which a cell is not cached.
 fn touched(project: &Project, more: &[&str]) -> Vec<String> {
     let stages = planned(project, more);
-    let touched = stages.iter().filter(|(_, counts)| counts.keys().any(|status| status != "cached"));
+    let touched = stages
+        .iter()
+        .filter(|(_, counts)| counts.keys().any(|status| status != "cached"));
     touched.map(|(stage, _)| stage.clone()).collect()
 }
 
 #[test]
 fn a_second_run_executes_nothing_and_starts_no_server() {
     let project = Project::finished();
-    let before = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
+    let before =
+        fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
     let events = project.path().join("events.jsonl");
-    let arguments = ["run", SMOKE[0], SMOKE[1], "--json", "--events", events.to_str().expect("a plain path")];
+    let arguments = [
+        "run",
+        SMOKE[0],
+        SMOKE[1],
+        "--json",
+        "--events",
+        events.to_str().expect("a plain path"),
+    ];
     let summary = project.run(arguments).ok().json();
     assert_eq!(summary["executed"], 0, "{summary}");
     let events = fs::read_to_string(&events).expect("the events");
     let names: Vec<String> = events
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("an event is JSON"))
-        .map(|event| event["event"].as_str().expect("an event has a name").to_owned())
+        .map(|event| {
+            event["event"]
+                .as_str()
+                .expect("an event has a name")
+                .to_owned()
+        })
         .collect();
-    assert!(!names.iter().any(|n| n == "resource-started" || n == "cell-started"), "{names:?}");
-    let after = fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
+    assert!(
+        !names
+            .iter()
+            .any(|n| n == "resource-started" || n == "cell-started"),
+        "{names:?}"
+    );
+    let after =
+        fs::read(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock");
     assert_eq!(before, after, "the lock moved although nothing ran");
 }
 
@@ -52,7 +82,11 @@ fn comments_and_the_order_of_keys_change_no_key() {
     let project = Project::finished();
     let file = "experiments/quickstart.yaml";
     project.edit(file, "seed: 164\n", "");
-    project.edit(file, "experiment: quickstart\n", "seed:   164   # the same\nexperiment: quickstart\n");
+    project.edit(
+        file,
+        "experiment: quickstart\n",
+        "seed:   164   # the same\nexperiment: quickstart\n",
+    );
     project.edit(
         file,
         "    warmup: 2\n    heartbeat: 60 s\n",
@@ -68,8 +102,20 @@ fn each_change_touches_exactly_what_depends_on_it() {
     let from_ladder = &["checks", "ladder", "report", "results"][..];
     // What changes; the text replaced and its replacement; the stages of which a cell is not cached.
     let changes: [(&str, &str, &str, &str, &[&str]); 7] = [
-        ("the engine's threads", FILE, "      threads: 1", "      threads: 2", all_but_machine),
-        ("warm-up requests", FILE, "    warmup: 2", "    warmup: 3", from_ladder),
+        (
+            "the engine's threads",
+            FILE,
+            "      threads: 1",
+            "      threads: 2",
+            all_but_machine,
+        ),
+        (
+            "warm-up requests",
+            FILE,
+            "    warmup: 2",
+            "    warmup: 3",
+            from_ladder,
+        ),
         (
             "the seed",
             FILE,
@@ -84,9 +130,27 @@ fn each_change_touches_exactly_what_depends_on_it() {
             "One engine, two configurations; only",
             &["report"],
         ),
-        ("the title", FILE, "title: What continuous", "title: What, then, continuous", &["report"]),
-        ("a time limit", FILE, "    timeout: 2 min", "    timeout: 3 min", &["report"]),
-        ("the template", "templates/quickstart.md", "\n## ", "\n\n## ", &["report"]),
+        (
+            "the title",
+            FILE,
+            "title: What continuous",
+            "title: What, then, continuous",
+            &["report"],
+        ),
+        (
+            "a time limit",
+            FILE,
+            "    timeout: 2 min",
+            "    timeout: 3 min",
+            &["report"],
+        ),
+        (
+            "the template",
+            "templates/quickstart.md",
+            "\n## ",
+            "\n\n## ",
+            &["report"],
+        ),
     ];
     for (what, file, from, to, expected) in changes {
         let project = Project::finished();
@@ -101,7 +165,10 @@ fn each_change_touches_exactly_what_depends_on_it() {
 #[test]
 fn the_plan_names_the_field_that_changed_with_its_old_and_new_value() {
     let project = finished();
-    let plan = project.run(["plan", SMOKE[0], SMOKE[1], "--set", "output_tokens=13"]).ok().stdout;
+    let plan = project
+        .run(["plan", SMOKE[0], SMOKE[1], "--set", "output_tokens=13"])
+        .ok()
+        .stdout;
     assert!(plan.contains("12 → 13"), "{plan}");
     assert!(plan.contains("output"), "{plan}");
 }
@@ -118,7 +185,10 @@ fn a_fresh_measurement_keeps_the_earlier_one() {
 fn a_selection_that_is_done_is_a_success_although_other_cells_are_skipped() {
     let project = Project::finished();
     project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 8");
-    let summary = project.run(["run", SMOKE[0], SMOKE[1], "--only", "server", "--json"]).ok().json();
+    let summary = project
+        .run(["run", SMOKE[0], SMOKE[1], "--only", "server", "--json"])
+        .ok()
+        .json();
     assert_eq!(summary["stages"]["server"]["ok"], 2, "{summary}");
     assert_eq!(summary["stages"]["ladder"]["skipped"], 12, "{summary}");
 }

@@ -11,14 +11,20 @@ use crate::support::{Project, processes_with};
 /// Returns a project whose engine is prepared but whose measurements have yet to run.
 fn prepared() -> Project {
     let project = Project::finished();
-    fs::remove_file(project.path().join("experiments/quickstart.smoke.lock")).expect("the lock was there");
+    fs::remove_file(project.path().join("experiments/quickstart.smoke.lock"))
+        .expect("the lock was there");
     // Another seed: new measurements, the same engine.
     project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 7");
     project
 }
 
 /// Waits until the event log has this text `count` times; returns whether it came to that.
-fn wait_for(events: &std::path::Path, needle: &str, count: usize, child: &mut std::process::Child) -> bool {
+fn wait_for(
+    events: &std::path::Path,
+    needle: &str,
+    count: usize,
+    child: &mut std::process::Child,
+) -> bool {
     let limit = Instant::now() + Duration::from_secs(300);
     while Instant::now() < limit {
         let text = fs::read_to_string(events).unwrap_or_default();
@@ -36,7 +42,11 @@ fn wait_for(events: &std::path::Path, needle: &str, count: usize, child: &mut st
 #[test]
 fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     let project = prepared();
-    let store = project.path().join(".benchtrail").to_string_lossy().into_owned();
+    let store = project
+        .path()
+        .join(".benchtrail")
+        .to_string_lossy()
+        .into_owned();
     let events = project.path().join("events.jsonl");
     let arguments = [
         "run",
@@ -48,8 +58,11 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     ];
     let mut finished_cells = 0;
     // Killed while an engine starts, in the first measurement, and between later ones.
-    for (event, count, pause) in [("resource-started", 2, 0), ("cell-started", 3, 150), ("cell-ended", 3, 20)]
-    {
+    for (event, count, pause) in [
+        ("resource-started", 2, 0),
+        ("cell-started", 3, 150),
+        ("cell-ended", 3, 20),
+    ] {
         fs::remove_file(&events).ok();
         let mut child = project
             .command(arguments)
@@ -58,49 +71,102 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
             .spawn()
             .expect("it starts");
         assert!(
-            wait_for(&events, &format!("\"event\":\"{event}\""), count, &mut child),
+            wait_for(
+                &events,
+                &format!("\"event\":\"{event}\""),
+                count,
+                &mut child
+            ),
             "the run ended before {count} × {event}"
         );
         std::thread::sleep(Duration::from_millis(pause));
         child.kill().expect("SIGKILL");
         child.wait().expect("the child is reaped");
-        finished_cells +=
-            fs::read_to_string(&events).unwrap_or_default().matches("\"event\":\"cell-ended\"").count();
+        finished_cells += fs::read_to_string(&events)
+            .unwrap_or_default()
+            .matches("\"event\":\"cell-ended\"")
+            .count();
     }
-    let summary = project.run(["run", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
-    let ladder = summary["stages"]["ladder"].as_object().expect("the ladder's counts");
+    let summary = project
+        .run(["run", "experiments/quickstart.yaml", "--smoke", "--json"])
+        .ok()
+        .json();
+    let ladder = summary["stages"]["ladder"]
+        .as_object()
+        .expect("the ladder's counts");
     assert_eq!(ladder["ok"], 12, "{summary}");
     assert!(finished_cells > 0, "no kill came after a finished cell");
-    assert_eq!(processes_with(&store), Vec::<String>::new(), "an engine was left behind");
+    assert_eq!(
+        processes_with(&store),
+        Vec::<String>::new(),
+        "an engine was left behind"
+    );
     let leases = project.path().join(".benchtrail/leases");
-    assert_eq!(fs::read_dir(leases).map_or(0, Iterator::count), 0, "a lease was left behind");
+    assert_eq!(
+        fs::read_dir(leases).map_or(0, Iterator::count),
+        0,
+        "a lease was left behind"
+    );
     project.run(["fsck"]).ok();
-    let again = project.run(["run", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
+    let again = project
+        .run(["run", "experiments/quickstart.yaml", "--smoke", "--json"])
+        .ok()
+        .json();
     assert_eq!(again["executed"], 0, "{again}");
 }
 
 #[test]
 fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
     let project = prepared();
-    let store = project.path().join(".benchtrail").to_string_lossy().into_owned();
+    let store = project
+        .path()
+        .join(".benchtrail")
+        .to_string_lossy()
+        .into_owned();
     let events = project.path().join("events.jsonl");
-    let arguments =
-        ["run", "experiments/quickstart.yaml", "--smoke", "--events", events.to_str().expect("plain")];
-    let mut child =
-        project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    let arguments = [
+        "run",
+        "experiments/quickstart.yaml",
+        "--smoke",
+        "--events",
+        events.to_str().expect("plain"),
+    ];
+    let mut child = project
+        .command(arguments)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
     // A measurement has begun.
     assert!(
-        wait_for(&events, r#""event":"cell-progress","cell":"ladder"#, 1, &mut child),
+        wait_for(
+            &events,
+            r#""event":"cell-progress","cell":"ladder"#,
+            1,
+            &mut child
+        ),
         "the run ended early"
     );
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
+    let pid =
+        rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid")).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("SIGINT");
     let status = child.wait().expect("the child ends");
     assert_eq!(status.code(), Some(130));
-    assert_eq!(processes_with(&store), Vec::<String>::new(), "an engine was left behind");
-    let status: Value =
-        project.run(["status", "experiments/quickstart.yaml", "--smoke", "--json"]).ok().json();
+    assert_eq!(
+        processes_with(&store),
+        Vec::<String>::new(),
+        "an engine was left behind"
+    );
+    let status: Value = project
+        .run(["status", "experiments/quickstart.yaml", "--smoke", "--json"])
+        .ok()
+        .json();
     let cells = status["cells"].as_array().expect("cells");
-    assert!(cells.iter().any(|c| c["status"] == "interrupted"), "{status}");
-    project.run(["run", "experiments/quickstart.yaml", "--smoke", "--quiet"]).ok();
+    assert!(
+        cells.iter().any(|c| c["status"] == "interrupted"),
+        "{status}"
+    );
+    project
+        .run(["run", "experiments/quickstart.yaml", "--smoke", "--quiet"])
+        .ok();
 }

@@ -41,9 +41,16 @@ fn blocks(page: &str) -> Vec<Block> {
         } else if let Some(language) = line.strip_prefix("```") {
             inside = true;
             let mark = std::mem::take(&mut mark);
-            blocks.push(Block { language: language.to_owned(), mark, line: i + 2, text: String::new() });
+            blocks.push(Block {
+                language: language.to_owned(),
+                mark,
+                line: i + 2,
+                text: String::new(),
+            });
         } else {
-            let comment = line.strip_prefix("<!-- ").and_then(|l| l.strip_suffix(" -->"));
+            let comment = line
+                .strip_prefix("<!-- ")
+                .and_then(|l| l.strip_suffix(" -->"));
             mark = comment.unwrap_or_default().to_owned();
         }
     }
@@ -62,15 +69,21 @@ impl Shelf {
 
     fn put(&self, path: &str, text: &str) {
         let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a folder can be made");
+        fs::create_dir_all(path.parent().expect("a file lies in a folder"))
+            .expect("a folder can be made");
         fs::write(path, text).expect("a file can be written");
     }
 
     fn run(&self, arguments: &[&str]) -> Outcome {
         let mut command = Command::new(BINARY);
-        command.current_dir(self.0.path()).args(arguments).stdin(Stdio::null());
+        command
+            .current_dir(self.0.path())
+            .args(arguments)
+            .stdin(Stdio::null());
         // Definitions of whoever runs the tests must not get in.
-        command.env_remove("BENCHTRAIL_STORE").env("XDG_CONFIG_HOME", self.0.path().join("nobody"));
+        command
+            .env_remove("BENCHTRAIL_STORE")
+            .env("XDG_CONFIG_HOME", self.0.path().join("nobody"));
         command.output().expect("the binary starts").into()
     }
 }
@@ -80,8 +93,9 @@ fn entries(text: &str, depth: usize) -> Vec<(String, String)> {
     let mut entries: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
-        let key =
-            line.split_once(':').filter(|_| indent == depth && !line.trim_start().starts_with(['#', '-']));
+        let key = line
+            .split_once(':')
+            .filter(|_| indent == depth && !line.trim_start().starts_with(['#', '-']));
         if let Some((key, _)) = key {
             entries.push((key.trim().to_owned(), String::new()));
         }
@@ -121,7 +135,11 @@ fn is_whole(block: &Block) -> bool {
 
 /// Returns the first whole example.
 fn base(blocks: &[Block]) -> &str {
-    &blocks.iter().find(|b| is_whole(b) && b.mark.is_empty()).expect("the page has a whole example").text
+    &blocks
+        .iter()
+        .find(|b| is_whole(b) && b.mark.is_empty())
+        .expect("the page has a whole example")
+        .text
 }
 
 fn experiment(block: &Block, base: &str) -> String {
@@ -137,7 +155,10 @@ fn every_example_of_the_language_is_planned() {
     let blocks = page();
     let shelf = Shelf::new();
     let mut planned = 0;
-    for block in blocks.iter().filter(|b| b.language == "yaml" && b.mark != "wrong") {
+    for block in blocks
+        .iter()
+        .filter(|b| b.language == "yaml" && b.mark != "wrong")
+    {
         if let Some(path) = block.mark.strip_prefix("file: ") {
             shelf.put(path, &block.text);
             continue;
@@ -145,9 +166,19 @@ fn every_example_of_the_language_is_planned() {
         let text = experiment(block, base(&blocks));
         shelf.put("experiments/example.yaml", &text);
         let outcome = shelf.run(&["plan", "experiments/example.yaml", "--json"]);
-        assert_eq!(outcome.code, Some(0), "{PAGE}:{}\n{}\n{text}", block.line, outcome.stderr);
+        assert_eq!(
+            outcome.code,
+            Some(0),
+            "{PAGE}:{}\n{}\n{text}",
+            block.line,
+            outcome.stderr
+        );
         let plan = outcome.json();
-        assert!(plan["cells"].as_array().is_some_and(|c| !c.is_empty()), "{PAGE}:{}: {plan}", block.line);
+        assert!(
+            plan["cells"].as_array().is_some_and(|c| !c.is_empty()),
+            "{PAGE}:{}: {plan}",
+            block.line
+        );
         planned += 1;
     }
     assert!(planned >= 8, "the page lost its examples: {planned}");
@@ -158,25 +189,47 @@ fn the_binary_prints_what_the_language_page_says_it_prints() {
     let blocks = page();
     let (mut wrong, mut commands) = (0, 0);
     for pair in blocks.windows(2).filter(|pair| pair[0].mark == "wrong") {
-        let [block, said] = pair else { unreachable!("windows of two") };
-        assert_eq!(said.language, "text", "{PAGE}:{}: the error must follow", block.line);
+        let [block, said] = pair else {
+            unreachable!("windows of two")
+        };
+        assert_eq!(
+            said.language, "text",
+            "{PAGE}:{}: the error must follow",
+            block.line
+        );
         let shelf = Shelf::new();
         shelf.put("experiments/wrong.yaml", &experiment(block, base(&blocks)));
         let outcome = shelf.run(&["plan", "experiments/wrong.yaml"]);
-        assert_eq!(outcome.code, Some(2), "{PAGE}:{}\n{}", block.line, outcome.stdout);
+        assert_eq!(
+            outcome.code,
+            Some(2),
+            "{PAGE}:{}\n{}",
+            block.line,
+            outcome.stdout
+        );
         compare(&outcome.stderr, &said.text, said.line);
         wrong += 1;
     }
     for block in blocks.iter().filter(|b| b.language == "console") {
-        let (command, said) = block.text.split_once('\n').expect("a command and what it prints");
-        let words = command.strip_prefix("$ benchtrail ").unwrap_or_else(|| panic!("{PAGE}:{}", block.line));
+        let (command, said) = block
+            .text
+            .split_once('\n')
+            .expect("a command and what it prints");
+        let words = command
+            .strip_prefix("$ benchtrail ")
+            .unwrap_or_else(|| panic!("{PAGE}:{}", block.line));
         let shelf = Shelf::new();
         shelf.put("experiments/ladder.yaml", base(&blocks));
-        let outcome = shelf.run(&words.split_whitespace().collect::<Vec<_>>()).ok();
+        let outcome = shelf
+            .run(&words.split_whitespace().collect::<Vec<_>>())
+            .ok();
         compare(&outcome.stdout, said, block.line + 1);
         commands += 1;
     }
-    assert!(wrong >= 3 && commands >= 1, "the page lost its errors ({wrong}) or commands ({commands})");
+    assert!(
+        wrong >= 3 && commands >= 1,
+        "the page lost its errors ({wrong}) or commands ({commands})"
+    );
 }
 
 #[test]
@@ -187,7 +240,10 @@ fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
     for entry in fs::read_dir(folder.join("imported")).expect("the imported files") {
         let path = entry.expect("a readable entry").path();
         let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
-        shelf.put(&format!("experiments/imported/{name}"), &fs::read_to_string(&path).expect("text"));
+        shelf.put(
+            &format!("experiments/imported/{name}"),
+            &fs::read_to_string(&path).expect("text"),
+        );
     }
     let mut planned = 0;
     for entry in fs::read_dir(&folder).expect("experiments are shipped") {
@@ -198,10 +254,15 @@ fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
         let path = path.to_str().expect("a path of text");
         let count = |arguments: &[&str]| {
             let all = [&["plan", path, "--store", "store", "--json"], arguments].concat();
-            shelf.run(&all).ok().json()["cells"].as_array().map_or(0, Vec::len)
+            shelf.run(&all).ok().json()["cells"]
+                .as_array()
+                .map_or(0, Vec::len)
         };
         let (whole, smoke) = (count(&[]), count(&["--smoke"]));
-        assert!(0 < smoke && smoke < whole, "{path}: {whole} cells, {smoke} in a smoke run");
+        assert!(
+            0 < smoke && smoke < whole,
+            "{path}: {whole} cells, {smoke} in a smoke run"
+        );
         planned += 1;
     }
     assert!(planned >= 2, "experiments were lost: {planned}");

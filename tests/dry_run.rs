@@ -19,23 +19,56 @@ fn with_line(line: &str) -> Project {
 
 /// Returns the findings of a dry run: whether each is certain, and its reason.
 fn findings(project: &Project, experiment: &str) -> Vec<(bool, String)> {
-    let plan = project.run(["plan", experiment, "--dry-run", "--json"]).json();
-    let found = plan["dry_run"]["findings"].as_array().expect("a list of findings").iter();
-    found.map(|f| (f["certain"] == true, f["reason"].as_str().expect("a reason").to_owned())).collect()
+    let plan = project
+        .run(["plan", experiment, "--dry-run", "--json"])
+        .json();
+    let found = plan["dry_run"]["findings"]
+        .as_array()
+        .expect("a list of findings")
+        .iter();
+    found
+        .map(|f| {
+            (
+                f["certain"] == true,
+                f["reason"].as_str().expect("a reason").to_owned(),
+            )
+        })
+        .collect()
 }
 
 #[test]
 fn the_shipped_experiments_hold_on_made_up_rows_and_nothing_is_kept() {
     let project = Project::new();
-    for experiment in ["quickstart", "prompt-cache", "open-loop", "sessions", "simulated", "instrument"] {
+    for experiment in [
+        "quickstart",
+        "prompt-cache",
+        "open-loop",
+        "sessions",
+        "simulated",
+        "instrument",
+    ] {
         let file = format!("experiments/{experiment}.yaml");
         let plan = project.run(["plan", &file, "--dry-run"]).ok();
         let told = "of verification, analysis and report hold on made-up rows";
-        assert!(plan.stdout.contains(told), "{experiment}: {}{}", plan.stdout, plan.stderr);
-        assert!(!project.path().join(format!("experiments/{experiment}.lock")).exists());
+        assert!(
+            plan.stdout.contains(told),
+            "{experiment}: {}{}",
+            plan.stdout,
+            plan.stderr
+        );
+        assert!(
+            !project
+                .path()
+                .join(format!("experiments/{experiment}.lock"))
+                .exists()
+        );
     }
     let objects = project.path().join(".benchtrail/objects");
-    assert_eq!(fs::read_dir(objects).expect("the store").count(), 0, "the dry run left objects");
+    assert_eq!(
+        fs::read_dir(objects).expect("the store").count(),
+        0,
+        "the dry run left objects"
+    );
 }
 
 #[test]
@@ -44,7 +77,12 @@ fn a_number_without_a_trace_is_an_error_before_anything_is_measured() {
     let outcome = project.run(["run", QUICKSTART, "--smoke"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
     assert_snapshot("errors/dry-run.txt", &outcome.stderr, &project);
-    assert!(!project.path().join("experiments/quickstart.smoke.lock").exists());
+    assert!(
+        !project
+            .path()
+            .join("experiments/quickstart.smoke.lock")
+            .exists()
+    );
 }
 
 #[test]
@@ -83,8 +121,16 @@ fn an_analysis_that_cannot_be_computed_is_told_with_its_place() {
     );
     let outcome = project.run(["run", "experiments/simulated.yaml"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("experiments/simulated.yaml:"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("(stages.results.tables.twice)"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("experiments/simulated.yaml:"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stderr.contains("(stages.results.tables.twice)"),
+        "{}",
+        outcome.stderr
+    );
     let all_the_same = project.run(["run", "experiments/simulated.yaml", "--no-dry-run"]);
     assert_eq!(all_the_same.code, Some(1), "{}", all_the_same.stderr);
     assert!(project.path().join("experiments/simulated.lock").exists());
@@ -98,6 +144,12 @@ fn gates_that_made_up_rows_do_not_pass_are_no_errors() {
         "      - {gate: repeats}",
         "      - {gate: sql, name: never, query: \"select 0 as passed\"}",
     );
-    let plan = project.run(["plan", "experiments/simulated.yaml", "--dry-run"]).ok();
-    assert!(plan.stdout.contains("hold on made-up rows"), "{}", plan.stdout);
+    let plan = project
+        .run(["plan", "experiments/simulated.yaml", "--dry-run"])
+        .ok();
+    assert!(
+        plan.stdout.contains("hold on made-up rows"),
+        "{}",
+        plan.stdout
+    );
 }

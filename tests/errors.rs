@@ -8,13 +8,24 @@ fn refused(name: &str, arguments: &[&str], prepare: impl FnOnce(&Project), code:
     let project = Project::new();
     prepare(&project);
     let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(code), "stdout:\n{}\nstderr:\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(
+        outcome.code,
+        Some(code),
+        "stdout:\n{}\nstderr:\n{}",
+        outcome.stdout,
+        outcome.stderr
+    );
     assert_snapshot(&format!("errors/{name}.txt"), &outcome.stderr, &project);
 }
 
 #[test]
 fn a_missing_experiment_file_is_named() {
-    refused("missing-file", &["plan", "experiments/quikstart.yaml"], |_| (), 2);
+    refused(
+        "missing-file",
+        &["plan", "experiments/quikstart.yaml"],
+        |_| (),
+        2,
+    );
 }
 
 #[test]
@@ -35,28 +46,60 @@ fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
             "arrival: {closed-loop: {clients:",
             "arrival: {closed-lop: {clients:",
         );
-        project.edit("experiments/quickstart.yaml", "    warmup: 2", "    warmup: -2\n    warmpu: 2");
-        project.edit("experiments/quickstart.yaml", "needs: [machine]", "needs: [machin]");
+        project.edit(
+            "experiments/quickstart.yaml",
+            "    warmup: 2",
+            "    warmup: -2\n    warmpu: 2",
+        );
+        project.edit(
+            "experiments/quickstart.yaml",
+            "needs: [machine]",
+            "needs: [machin]",
+        );
     };
-    refused("three-mistakes", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+    refused(
+        "three-mistakes",
+        &["plan", "experiments/quickstart.yaml"],
+        spoil,
+        2,
+    );
 }
 
 #[test]
 fn a_duplicate_key_is_an_error_that_names_both_places() {
     let spoil = |project: &Project| {
-        project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 164\nseed: 165");
+        project.edit(
+            "experiments/quickstart.yaml",
+            "seed: 164",
+            "seed: 164\nseed: 165",
+        );
     };
-    refused("duplicate-key", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+    refused(
+        "duplicate-key",
+        &["plan", "experiments/quickstart.yaml"],
+        spoil,
+        2,
+    );
 }
 
 #[test]
 fn an_unknown_parameter_is_met_with_a_suggestion() {
-    refused("unknown-parameter", &["plan", "experiments/quickstart.yaml", "--set", "request=4"], |_| (), 2);
+    refused(
+        "unknown-parameter",
+        &["plan", "experiments/quickstart.yaml", "--set", "request=4"],
+        |_| (),
+        2,
+    );
 }
 
 #[test]
 fn an_unknown_profile_is_met_with_those_there_are() {
-    refused("unknown-profile", &["plan", "experiments/quickstart.yaml", "--profile", "smok"], |_| (), 2);
+    refused(
+        "unknown-profile",
+        &["plan", "experiments/quickstart.yaml", "--profile", "smok"],
+        |_| (),
+        2,
+    );
 }
 
 #[test]
@@ -69,19 +112,30 @@ fn an_exclusion_without_a_reason_is_refused() {
             &format!("{text}\n    exclude:\n      - where: {{concurrency: 8}}"),
         );
     };
-    refused("exclusion-without-reason", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+    refused(
+        "exclusion-without-reason",
+        &["plan", "experiments/quickstart.yaml"],
+        spoil,
+        2,
+    );
 }
 
 #[test]
 fn a_command_that_needs_a_store_says_how_to_get_one() {
-    let remove =
-        |project: &Project| fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty");
+    let remove = |project: &Project| {
+        fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty")
+    };
     refused("no-store", &["fsck"], remove, 5);
 }
 
 #[test]
 fn a_stage_that_is_not_there_is_met_with_a_suggestion() {
-    refused("unknown-stage", &["plan", "experiments/quickstart.yaml", "--fresh", "lader"], |_| (), 2);
+    refused(
+        "unknown-stage",
+        &["plan", "experiments/quickstart.yaml", "--fresh", "lader"],
+        |_| (),
+        2,
+    );
 }
 
 #[test]
@@ -93,17 +147,36 @@ fn a_report_that_is_not_there_is_named() {
 fn unknown_definitions_are_met_with_a_suggestion() {
     let spoil = |project: &Project| {
         let file = "experiments/quickstart.yaml";
-        project.edit(file, "workload: ${workload.definition}", "workload: shrot-decode");
+        project.edit(
+            file,
+            "workload: ${workload.definition}",
+            "workload: shrot-decode",
+        );
         project.edit(file, "engine: llama-cpp", "engine: lamma-cpp");
         project.edit(file, "template: quickstart.md", "template: quikstart.md");
     };
-    refused("unknown-definitions", &["plan", "experiments/quickstart.yaml"], spoil, 2);
+    refused(
+        "unknown-definitions",
+        &["plan", "experiments/quickstart.yaml"],
+        spoil,
+        2,
+    );
 }
 
 #[test]
 fn a_selector_that_fits_nothing_is_met_with_what_there_is() {
-    refused("unknown-selector", &["plan", "experiments/quickstart.yaml", "--only", "nope"], |_| (), 2);
-    let axis = ["plan", "experiments/quickstart.yaml", "--only", "ladder[clients=3]"];
+    refused(
+        "unknown-selector",
+        &["plan", "experiments/quickstart.yaml", "--only", "nope"],
+        |_| (),
+        2,
+    );
+    let axis = [
+        "plan",
+        "experiments/quickstart.yaml",
+        "--only",
+        "ladder[clients=3]",
+    ];
     refused("unknown-axis-of-a-selector", &axis, |_| (), 2);
 }
 
@@ -114,9 +187,21 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
                       requires: {programs: [{name: no-such-program, debian: nothing}]}\n";
         fs::create_dir_all(project.path().join("engines")).unwrap();
         fs::write(project.path().join("engines/own.yaml"), engine).unwrap();
-        project.edit("experiments/quickstart.yaml", "engine: llama-cpp", "engine: own");
+        project.edit(
+            "experiments/quickstart.yaml",
+            "engine: llama-cpp",
+            "engine: own",
+        );
     };
-    for command in [["plan", "--smoke"].as_slice(), &["run", "--smoke", "--quiet"]] {
-        refused("lacking-engine", &[command, &["experiments/quickstart.yaml"]].concat(), lacking, 4);
+    for command in [
+        ["plan", "--smoke"].as_slice(),
+        &["run", "--smoke", "--quiet"],
+    ] {
+        refused(
+            "lacking-engine",
+            &[command, &["experiments/quickstart.yaml"]].concat(),
+            lacking,
+            4,
+        );
     }
 }

@@ -26,7 +26,11 @@ const COMMANDS: &[&str] = &[
 #[test]
 fn every_help_text_is_the_one_on_record() {
     let project = Project::new();
-    assert_snapshot("help/benchtrail.txt", &project.run(["--help"]).ok().stdout, &project);
+    assert_snapshot(
+        "help/benchtrail.txt",
+        &project.run(["--help"]).ok().stdout,
+        &project,
+    );
     for command in COMMANDS {
         let shown = project.run([*command, "--help"]).ok().stdout;
         assert_snapshot(&format!("help/{command}.txt"), &shown, &project);
@@ -38,6 +42,9 @@ fn every_command_shows_an_example() {
     let project = Project::new();
     for command in COMMANDS {
         let shown = project.run([*command, "--help"]).ok().stdout;
-        assert!(shown.contains("Examples:\n") && shown.contains("  benchtrail "), "{command}:\n{shown}");
+        assert!(
+            shown.contains("Examples:\n") && shown.contains("  benchtrail "),
+            "{command}:\n{shown}"
+        );
     }
 }

@@ -19,14 +19,34 @@ fn finished() -> Project {
 fn a_number_from_an_imported_file_leads_back_to_its_rows_and_to_the_file() {
     let project = finished();
     let report = fs::read_to_string(project.path().join(REPORT)).expect("a report");
-    let line = report.lines().position(|line| line.starts_with("| aiperf | 1 |")).expect("a row") + 1;
-    let numbers = project.run(["why", &format!("{REPORT}:{line}"), "--json"]).ok().json();
-    let column =
-        numbers["several"].as_array().expect("several numbers").last().expect("one")["column_start"].clone();
-    let why = project.run(["why", &format!("{REPORT}:{line}:{column}")]).ok().stdout;
-    let file = fs::read(project.path().join("experiments/imported/aiperf-c1.json")).expect("the file");
+    let line = report
+        .lines()
+        .position(|line| line.starts_with("| aiperf | 1 |"))
+        .expect("a row")
+        + 1;
+    let numbers = project
+        .run(["why", &format!("{REPORT}:{line}"), "--json"])
+        .ok()
+        .json();
+    let column = numbers["several"]
+        .as_array()
+        .expect("several numbers")
+        .last()
+        .expect("one")["column_start"]
+        .clone();
+    let why = project
+        .run(["why", &format!("{REPORT}:{line}:{column}")])
+        .ok()
+        .stdout;
+    let file =
+        fs::read(project.path().join("experiments/imported/aiperf-c1.json")).expect("the file");
     let original = Digest::of(&file).short();
-    for part in ["request rows", "imported 20", "from a file of aiperf", &original] {
+    for part in [
+        "request rows",
+        "imported 20",
+        "from a file of aiperf",
+        &original,
+    ] {
         assert!(why.contains(part), "no `{part}` in:\n{why}");
     }
     project.run(["audit", REPORT]).ok();
@@ -40,7 +60,9 @@ fn renaming_a_file_imports_nothing_again_and_changing_it_imports_it() {
     let plan = || {
         let text = project.run(["plan", EXPERIMENT]).ok().stdout;
         let stages = ["results-files ", "checks ", "results "];
-        let lines = text.lines().filter(|line| stages.iter().any(|stage| line.starts_with(stage)));
+        let lines = text
+            .lines()
+            .filter(|line| stages.iter().any(|stage| line.starts_with(stage)));
         (lines.map(str::to_owned).collect::<Vec<_>>(), text)
     };
     let (cached, _) = plan();
@@ -52,9 +74,16 @@ fn renaming_a_file_imports_nothing_again_and_changing_it_imports_it() {
     assert_eq!(plan().0, cached);
     let file = folder.join("moved-vllm-c4.json");
     let text = fs::read_to_string(&file).expect("the file");
-    fs::write(&file, text.replacen("\"label\": null", "\"label\": \"again\"", 1)).expect("changed");
+    fs::write(
+        &file,
+        text.replacen("\"label\": null", "\"label\": \"again\"", 1),
+    )
+    .expect("changed");
     let (changed, text) = plan();
-    assert!(changed != cached && text.contains("import.digest"), "{text}");
+    assert!(
+        changed != cached && text.contains("import.digest"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -67,8 +96,14 @@ fn a_file_that_is_cut_off_fails_its_cell_and_no_other() {
     assert_eq!(outcome.code, Some(1));
     let status = project.run(["status", EXPERIMENT]).stdout;
     assert!(status.contains("ends in the middle"), "{status}");
-    let rows =
-        project.run(["show", EXPERIMENT, "results-files[tool=vllm,clients=4].requests", "--json"]).ok();
+    let rows = project
+        .run([
+            "show",
+            EXPERIMENT,
+            "results-files[tool=vllm,clients=4].requests",
+            "--json",
+        ])
+        .ok();
     assert_eq!(rows.json()["rows"].as_array().map(Vec::len), Some(8));
 }
 
@@ -76,7 +111,8 @@ fn a_file_that_is_cut_off_fails_its_cell_and_no_other() {
 fn workload_and_arrival_are_asked_for_unless_results_are_imported() {
     let project = Project::new();
     let plan = |stage: &str| {
-        let text = format!("experiment: small\nseed: 1\nstages:\n  files: {{kind: load, {stage}}}\n");
+        let text =
+            format!("experiment: small\nseed: 1\nstages:\n  files: {{kind: load, {stage}}}\n");
         fs::write(project.path().join("small.yaml"), text).expect("written");
         project.run(["plan", "small.yaml"])
     };
@@ -87,8 +123,15 @@ fn workload_and_arrival_are_asked_for_unless_results_are_imported() {
         assert!(without.stderr.contains(&message), "{}", without.stderr);
     }
     plan("import: {tool: vllm, file: experiments/imported/vllm-c1.json}").ok();
-    let both = plan("import: {tool: vllm, file: experiments/imported/vllm-c1.json}, workload: short-decode");
-    assert!(both.stderr.contains("`workload` means nothing where results are imported"), "{}", both.stderr);
+    let both = plan(
+        "import: {tool: vllm, file: experiments/imported/vllm-c1.json}, workload: short-decode",
+    );
+    assert!(
+        both.stderr
+            .contains("`workload` means nothing where results are imported"),
+        "{}",
+        both.stderr
+    );
 }
 
 #[test]
@@ -97,8 +140,20 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
     let path = project.path().join("experiments/imported/vllm-c1.json");
     let mut result: serde_json::Value =
         serde_json::from_slice(&fs::read(&path).expect("the file")).expect("JSON");
-    for key in ["input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"] {
-        result.as_object_mut().expect("an object").remove(key).expect("what --save-detailed adds");
+    for key in [
+        "input_lens",
+        "output_lens",
+        "start_times",
+        "ttfts",
+        "itls",
+        "generated_texts",
+        "errors",
+    ] {
+        result
+            .as_object_mut()
+            .expect("an object")
+            .remove(key)
+            .expect("what --save-detailed adds");
     }
     fs::write(project.path().join("plain.json"), result.to_string()).expect("written");
     let text = "experiment: plain\nseed: 1\nstages:\n  files: {kind: load, import: {tool: vllm, file: plain.json}}\n  \
@@ -108,12 +163,30 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
     // The file is read in a dry run, too, which stops before anything is executed.
     let early = project.run(["run", "plain.yaml"]);
     assert_eq!(early.code, Some(2));
-    assert!(early.stderr.contains("the imported file holds aggregates alone"), "{}", early.stderr);
+    assert!(
+        early
+            .stderr
+            .contains("the imported file holds aggregates alone"),
+        "{}",
+        early.stderr
+    );
     let outcome = project.run(["run", "plain.yaml", "--no-dry-run"]);
     assert_eq!(outcome.code, Some(1));
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("0 with measured rows"), "{said}");
-    assert!(said.contains("the imported file holds aggregates alone"), "{said}");
-    let summary = project.run(["show", "plain.yaml", "files.summary", "--json"]).ok().json();
-    assert!(summary["rows"].as_array().expect("rows").iter().any(|row| row["metric"] == "itl"));
+    assert!(
+        said.contains("the imported file holds aggregates alone"),
+        "{said}"
+    );
+    let summary = project
+        .run(["show", "plain.yaml", "files.summary", "--json"])
+        .ok()
+        .json();
+    assert!(
+        summary["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .any(|row| row["metric"] == "itl")
+    );
 }

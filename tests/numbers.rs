@@ -20,30 +20,47 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Returns line, column and full value of every number of the report that shows this column.
 fn numbers_of(project: &Project, column: &str) -> Vec<(i64, i64, f64)> {
-    let bytes =
-        fs::read(project.path().join("reports/quickstart.smoke/report.trace.parquet")).expect("the trace");
+    let bytes = fs::read(
+        project
+            .path()
+            .join("reports/quickstart.smoke/report.trace.parquet"),
+    )
+    .expect("the trace");
     let trace = Table::from_parquet(bytes).expect("a table");
     let columns = trace.text("column").expect("a column");
-    let (lines, starts) = (trace.int("line").expect("lines"), trace.int("column_start").expect("columns"));
+    let (lines, starts) = (
+        trace.int("line").expect("lines"),
+        trace.int("column_start").expect("columns"),
+    );
     let values = trace.text("value").expect("values");
     (0..trace.rows())
         .filter(|row| columns[*row] == Some(column))
         .map(|row| {
             let value = values[row].expect("a value").parse().expect("a number");
-            (lines[row].expect("a line"), starts[row].expect("a column"), value)
+            (
+                lines[row].expect("a line"),
+                starts[row].expect("a column"),
+                value,
+            )
         })
         .collect()
 }
 
 fn why(project: &Project, line: i64, column: i64) -> Value {
-    project.run(["why", &format!("{REPORT}:{line}:{column}"), "--json"]).ok().json()
+    project
+        .run(["why", &format!("{REPORT}:{line}:{column}"), "--json"])
+        .ok()
+        .json()
 }
 
 #[test]
 fn why_leads_from_a_median_to_the_request_rows_that_give_it_again() {
     let project = finished();
     let numbers = numbers_of(project, "ttft_ms_p50_mean");
-    assert!(numbers.len() >= 12, "the report lost its times to first token");
+    assert!(
+        numbers.len() >= 12,
+        "the report lost its times to first token"
+    );
     for (line, column, shown) in numbers {
         let answer = why(project, line, column);
         let raw = answer["raw"].as_array().expect("raw rows");
@@ -53,7 +70,8 @@ fn why_leads_from_a_median_to_the_request_rows_that_give_it_again() {
             let show = project.run(["show", digest, "--json"]).ok().json();
             let all = show["rows"].as_array().expect("rows");
             for span in rows["spans"].as_array().expect("spans") {
-                let end = |key: &str| usize::try_from(span[key].as_u64().expect("a row")).expect("a row");
+                let end =
+                    |key: &str| usize::try_from(span[key].as_u64().expect("a row")).expect("a row");
                 for row in &all[end("start")..end("end")] {
                     let ns = |key: &str| row[key].as_i64().expect("a time");
                     times.push((ns("first_token_ns") - ns("sent_ns")) as f64 / 1e6);
@@ -72,10 +90,17 @@ fn why_leads_from_a_median_to_the_request_rows_that_give_it_again() {
 fn why_names_engine_host_and_gates_behind_a_number() {
     let project = finished();
     let (line, column, _) = numbers_of(project, "output_throughput_mean")[0];
-    let shown = project.run(["why", &format!("{REPORT}:{line}:{column}")]).ok().stdout;
-    for part in
-        ["llama-cpp 0.10434.0", "smollm2-135m-instruct", "gates:", "request rows", "benchtrail show b3:"]
-    {
+    let shown = project
+        .run(["why", &format!("{REPORT}:{line}:{column}")])
+        .ok()
+        .stdout;
+    for part in [
+        "llama-cpp 0.10434.0",
+        "smollm2-135m-instruct",
+        "gates:",
+        "request rows",
+        "benchtrail show b3:",
+    ] {
         assert!(shown.contains(part), "no `{part}` in:\n{shown}");
     }
 }
@@ -83,7 +108,10 @@ fn why_names_engine_host_and_gates_behind_a_number() {
 #[test]
 fn audit_verifies_every_number_of_the_report() {
     let shown = finished().run(["audit", REPORT]).ok().stdout;
-    assert!(shown.contains("numbers") && shown.contains("verified"), "{shown}");
+    assert!(
+        shown.contains("numbers") && shown.contains("verified"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -104,7 +132,11 @@ fn a_number_changed_in_the_report_is_named_by_audit() {
     fs::write(&path, spoilt).expect("the report can be written");
     let outcome = project.run(["audit", REPORT]);
     assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains(&line.to_string()), "the line is not named:\n{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains(&line.to_string()),
+        "the line is not named:\n{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -113,11 +145,18 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
     let (line, column, _) = numbers_of(&project, "output_throughput_mean")[0];
     let answer = why(&project, line, column);
     let raw = answer["raw"].as_array().expect("raw rows");
-    let digest = raw.iter().find(|r| r["output"] == "requests").expect("requests")["artifact"]
+    let digest = raw
+        .iter()
+        .find(|r| r["output"] == "requests")
+        .expect("requests")["artifact"]
         .as_str()
         .expect("a digest");
     let hex = digest.trim_start_matches("b3:");
-    let object = project.path().join(".benchtrail/objects").join(&hex[..2]).join(&hex[2..]);
+    let object = project
+        .path()
+        .join(".benchtrail/objects")
+        .join(&hex[..2])
+        .join(&hex[2..]);
     let mut bytes = fs::read(&object).expect("the object");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
@@ -126,7 +165,12 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
     fs::write(&object, bytes).expect("the object can be written");
     let told = |outcome: &Outcome| format!("{}{}", outcome.stdout, outcome.stderr);
     let audit = project.run(["audit", REPORT]);
-    assert!(audit.code != Some(0) && told(&audit).contains(&hex[..12]), "{:?}\n{}", audit.code, told(&audit));
+    assert!(
+        audit.code != Some(0) && told(&audit).contains(&hex[..12]),
+        "{:?}\n{}",
+        audit.code,
+        told(&audit)
+    );
     let fsck = project.run(["fsck"]);
     assert_eq!(fsck.code, Some(3), "{}", told(&fsck));
     assert!(told(&fsck).contains(&hex[2..14]), "{}", told(&fsck));
@@ -135,11 +179,30 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
 #[test]
 fn a_digit_typed_into_a_template_fails_the_report_and_names_its_line() {
     let project = Project::finished();
-    project.edit("templates/partials/limits.md", "## Limits\n", "## Limits\n\nAbout 37 % more.\n");
-    let text = fs::read_to_string(project.path().join("templates/partials/limits.md")).expect("the partial");
-    let line = text.lines().position(|l| l.contains("About 37 %")).expect("the line") + 1;
+    project.edit(
+        "templates/partials/limits.md",
+        "## Limits\n",
+        "## Limits\n\nAbout 37 % more.\n",
+    );
+    let text = fs::read_to_string(project.path().join("templates/partials/limits.md"))
+        .expect("the partial");
+    let line = text
+        .lines()
+        .position(|l| l.contains("About 37 %"))
+        .expect("the line")
+        + 1;
     let outcome = project.run(["run", "experiments/quickstart.yaml", "--smoke"]);
-    assert_eq!(outcome.code, Some(1), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(
+        outcome.code,
+        Some(1),
+        "{}\n{}",
+        outcome.stdout,
+        outcome.stderr
+    );
     let place = format!("partials/limits.md:{line}");
-    assert!(outcome.stderr.contains(&place) && outcome.stderr.contains("37"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains(&place) && outcome.stderr.contains("37"),
+        "{}",
+        outcome.stderr
+    );
 }

@@ -20,20 +20,37 @@ pub(crate) fn grid() -> &'static Project {
         // Cells hang, as planted.
         assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
         let summary = outcome.json();
-        assert_eq!(summary["counts"], serde_json::json!({"hung": 2, "ok": 329}), "{summary}");
+        assert_eq!(
+            summary["counts"],
+            serde_json::json!({"hung": 2, "ok": 329}),
+            "{summary}"
+        );
         project
     })
 }
 
 /// Returns the rows of a question, each as its texts joined by a space.
 fn ask(query: &str) -> Vec<String> {
-    rows_of(&grid().run(["sql", GRID[0], GRID[1], query, "--json"]).ok().json())
+    rows_of(
+        &grid()
+            .run(["sql", GRID[0], GRID[1], query, "--json"])
+            .ok()
+            .json(),
+    )
 }
 
 fn rows_of(answer: &Value) -> Vec<String> {
     let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let rows = answer["rows"].as_array().expect("a list of rows").iter();
-    rows.map(|row| row.as_object().expect("a row").values().map(text).collect::<Vec<_>>().join(" ")).collect()
+    rows.map(|row| {
+        row.as_object()
+            .expect("a row")
+            .values()
+            .map(text)
+            .collect::<Vec<_>>()
+            .join(" ")
+    })
+    .collect()
 }
 
 /// What was planted in workloads, and in how many pairs: models at levels above one client, less the
@@ -61,8 +78,14 @@ fn the_verdicts_are_the_planted_edges_and_the_tie() {
 
 #[test]
 fn the_one_host_that_drifts_is_found() {
-    assert_eq!(ask("select engine, model from hosts where verdict = 'drifts'"), ["beta a-7b"]);
-    assert_eq!(ask("select count(*) as hosts from hosts where verdict = 'steady'"), ["7"]);
+    assert_eq!(
+        ask("select engine, model from hosts where verdict = 'drifts'"),
+        ["beta a-7b"]
+    );
+    assert_eq!(
+        ask("select count(*) as hosts from hosts where verdict = 'steady'"),
+        ["7"]
+    );
     // Six hours at three hundredths an hour.
     let ratio = ask("select last_over_first from hosts where engine = 'beta' and model = 'a-7b'");
     let ratio: f64 = ratio[0].parse().expect("a ratio");
@@ -79,10 +102,15 @@ fn the_one_host_that_drifts_is_found() {
         "beta c-7b",
         "beta d-14b",
     ];
-    let expected: Vec<String> =
-        expected.iter().map(|h| format!("{h} {}", i32::from(*h != "beta a-7b"))).collect();
+    let expected: Vec<String> = expected
+        .iter()
+        .map(|h| format!("{h} {}", i32::from(*h != "beta a-7b")))
+        .collect();
     assert_eq!(
-        ask(gate).iter().map(|row| row.replace("true", "1").replace("false", "0")).collect::<Vec<_>>(),
+        ask(gate)
+            .iter()
+            .map(|row| row.replace("true", "1").replace("false", "0"))
+            .collect::<Vec<_>>(),
         expected
     );
 }
@@ -94,7 +122,10 @@ fn the_exclusion_ledger_is_the_planted_faults() {
                       where gate <> 'row-status' group by gate, engine, model, workload order by engine";
     assert_eq!(
         ask(confounded),
-        ["comparability alpha c-7b long-prefill 8", "comparability beta c-7b long-prefill 8"]
+        [
+            "comparability alpha c-7b long-prefill 8",
+            "comparability beta c-7b long-prefill 8"
+        ]
     );
     assert_eq!(
         ask("select gate, cell from \"checks.exclusions\" where gate = 'row-status'"),
@@ -110,8 +141,10 @@ fn the_exclusion_ledger_is_the_planted_faults() {
         ["census warn", "comparability exclude", "row-status exclude"]
     );
     assert_eq!(
-        ask("select distinct verdict, \"at\" like '%model=c-7b,workload=long-prefill%' as planted
-             from \"checks.comparability\" where verdict not in ('comparable', 'unknown')"),
+        ask(
+            "select distinct verdict, \"at\" like '%model=c-7b,workload=long-prefill%' as planted
+             from \"checks.comparability\" where verdict not in ('comparable', 'unknown')"
+        ),
         ["tokenizer-confounded 1"]
     );
 }
@@ -119,12 +152,22 @@ fn the_exclusion_ledger_is_the_planted_faults() {
 #[test]
 fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
     let project = Project::new();
-    let run = ["run", GRID[0], "--profile", "middle", "--keep-going", "--json"];
+    let run = [
+        "run",
+        GRID[0],
+        "--profile",
+        "middle",
+        "--keep-going",
+        "--json",
+    ];
     let summary = project.run(run).json();
     // Four models, five levels, both phases, two repetitions; the hung shape is one of four cells.
     assert_eq!(summary["counts"]["hung"], 4, "{summary}");
     let ask = |query: &str| {
-        let answer = project.run(["sql", GRID[0], "--profile", "middle", query, "--json"]).ok().json();
+        let answer = project
+            .run(["sql", GRID[0], "--profile", "middle", query, "--json"])
+            .ok()
+            .json();
         rows_of(&answer)
     };
     assert_eq!(ask(VERDICTS), planted_verdicts(4, 4));
@@ -133,13 +176,19 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
         ask(
             "select gate, model, workload, count(*) as cells from \"checks.exclusions\" group by gate, model, workload order by gate"
         ),
-        ["comparability c-7b long-prefill 40", "row-status b-8b short-decode 1"]
+        [
+            "comparability c-7b long-prefill 40",
+            "row-status b-8b short-decode 1"
+        ]
     );
     assert_eq!(
         ask("select distinct gate, severity from \"checks.gates\" where not passed order by gate"),
         ["census warn", "comparability exclude", "row-status exclude"]
     );
-    assert_eq!(ask("select engine, model from \"drift.gates\" where not passed"), ["beta a-7b"]);
+    assert_eq!(
+        ask("select engine, model from \"drift.gates\" where not passed"),
+        ["beta a-7b"]
+    );
     // With a longer ladder both engines meet the boundary on long prompts.
     assert_eq!(
         ask(
@@ -147,10 +196,15 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
         ),
         ["alpha long-prefill", "beta long-prefill"]
     );
-    let report =
-        fs::read_to_string(project.path().join("reports/planted-grid.middle/report.md")).expect("a report");
-    assert!(report.contains("| pauses | refused |"), "the claim on pauses is decided where there are pauses");
-    project.run(["audit", "reports/planted-grid.middle/report.md"]).ok();
+    let report = fs::read_to_string(project.path().join("reports/planted-grid.middle/report.md"))
+        .expect("a report");
+    assert!(
+        report.contains("| pauses | refused |"),
+        "the claim on pauses is decided where there are pauses"
+    );
+    project
+        .run(["audit", "reports/planted-grid.middle/report.md"])
+        .ok();
 }
 
 #[test]
@@ -158,7 +212,12 @@ fn fitted_shares_are_those_of_the_servers() {
     let rows = ask("select curve, ratio from planted_shares order by curve");
     assert_eq!(rows.len(), 8, "{rows:?}");
     for row in rows {
-        let ratio: f64 = row.rsplit(' ').next().expect("a ratio").parse().expect("a number");
+        let ratio: f64 = row
+            .rsplit(' ')
+            .next()
+            .expect("a ratio")
+            .parse()
+            .expect("a number");
         assert!((ratio - 1.0).abs() < 0.1, "{row}");
     }
 }
@@ -171,7 +230,9 @@ fn hung_cells_leave_their_rows_as_evidence() {
         .filter(|c| c["status"] == "hung")
         .map(|c| c["coordinates"].as_str().expect("coordinates"))
         .collect();
-    let at = |rep| format!("engine=alpha,model=d-14b,workload=long-decode,clients=8,phase=scaling,rep={rep}");
+    let at = |rep| {
+        format!("engine=alpha,model=d-14b,workload=long-decode,clients=8,phase=scaling,rep={rep}")
+    };
     assert_eq!(hung, [at(1), at(2)]);
 }
 
@@ -199,15 +260,17 @@ fn efficiencies_follow_the_law_of_the_model_and_the_boundary_from_them() {
             expected.insert(format!("{at} {n}"), law(p, output, s, n));
         }
     }
-    let query =
-        "select engine, workload, clients, parallel_efficiency_mean from by_workload where clients > 1";
+    let query = "select engine, workload, clients, parallel_efficiency_mean from by_workload where clients > 1";
     let mut seen = 0;
     for line in ask(query) {
         let (at, value) = line.rsplit_once(' ').expect("a value");
         let value: f64 = value.parse().expect("a number");
         if let Some(expected) = expected.get(at) {
             seen += 1;
-            assert!((value / expected - 1.0).abs() < 0.02, "{at}: {value}, expected {expected}");
+            assert!(
+                (value / expected - 1.0).abs() < 0.02,
+                "{at}: {value}, expected {expected}"
+            );
         }
     }
     assert_eq!(seen, expected.len());
@@ -222,25 +285,43 @@ fn efficiencies_follow_the_law_of_the_model_and_the_boundary_from_them() {
 
 #[test]
 fn rows_say_that_they_are_simulated() {
-    assert_eq!(ask("select source, count(*) as cells from \"grid.cell\" group by source"), ["simulated 318"]);
+    assert_eq!(
+        ask("select source, count(*) as cells from \"grid.cell\" group by source"),
+        ["simulated 318"]
+    );
 }
 
 #[test]
 fn the_tie_rule_counts_the_tie_as_ties() {
-    let query =
-        "select engine, strict_wins, wins, ties from wins where workload = 'balanced' order by engine";
+    let query = "select engine, strict_wins, wins, ties from wins where workload = 'balanced' order by engine";
     let rows = ask(query);
-    let numbers: Vec<Vec<i64>> =
-        rows.iter().map(|r| r.split(' ').skip(1).map(|n| n.parse().expect("a count")).collect()).collect();
+    let numbers: Vec<Vec<i64>> = rows
+        .iter()
+        .map(|r| {
+            r.split(' ')
+                .skip(1)
+                .map(|n| n.parse().expect("a count"))
+                .collect()
+        })
+        .collect();
     // Strictly one engine is always ahead by a hair; under the rule most contests are ties.
     assert_eq!(numbers[0][0] + numbers[1][0], 12);
-    assert!(numbers[0][2] == numbers[1][2] && numbers[0][2] >= 8, "{rows:?}");
+    assert!(
+        numbers[0][2] == numbers[1][2] && numbers[0][2] >= 8,
+        "{rows:?}"
+    );
 }
 
 /// The report without what is not the same in each run: the trail digest stands for records, which
 /// tell the time.
 fn scrubbed(report: &str) -> String {
-    let lines = report.lines().map(|l| if l.trim_start().starts_with("b3:") { "    b3:TRAIL" } else { l });
+    let lines = report.lines().map(|l| {
+        if l.trim_start().starts_with("b3:") {
+            "    b3:TRAIL"
+        } else {
+            l
+        }
+    });
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
@@ -250,32 +331,54 @@ fn the_long_report_in_the_docs_is_the_one_rendered() {
     let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/planted-grid");
     if std::env::var_os("BLESS").is_some() {
         fs::create_dir_all(shown.join("figures")).expect("a folder");
-        for entry in fs::read_dir(rendered.join("figures")).expect("figures").flatten() {
+        for entry in fs::read_dir(rendered.join("figures"))
+            .expect("figures")
+            .flatten()
+        {
             fs::copy(entry.path(), shown.join("figures").join(entry.file_name())).expect("a copy");
         }
         for name in ["report.md", "report.trace.parquet"] {
             fs::copy(rendered.join(name), shown.join(name)).expect("a copy");
         }
     }
-    let read = |path: &Path| fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let (now, then) =
-        (scrubbed(&read(&rendered.join("report.md"))), scrubbed(&read(&shown.join("report.md"))));
-    let differs = now.lines().zip(then.lines()).enumerate().find(|(_, (a, b))| a != b);
+    let read = |path: &Path| {
+        fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    };
+    let (now, then) = (
+        scrubbed(&read(&rendered.join("report.md"))),
+        scrubbed(&read(&shown.join("report.md"))),
+    );
+    let differs = now
+        .lines()
+        .zip(then.lines())
+        .enumerate()
+        .find(|(_, (a, b))| a != b);
     assert!(
         now == then,
         "docs/planted-grid/report.md is not what is rendered, from line {:?}; `BLESS=1 cargo test --test cli \
          long_report` accepts the new one",
         differs.map(|(i, pair)| (i + 1, pair))
     );
-    for entry in fs::read_dir(rendered.join("figures")).expect("figures").flatten() {
+    for entry in fs::read_dir(rendered.join("figures"))
+        .expect("figures")
+        .flatten()
+    {
         let name = entry.file_name();
-        assert_eq!(read(&entry.path()), read(&shown.join("figures").join(&name)), "{}", name.display());
+        assert_eq!(
+            read(&entry.path()),
+            read(&shown.join("figures").join(&name)),
+            "{}",
+            name.display()
+        );
     }
 }
 
 #[test]
 fn the_long_report_is_audited_whole() {
-    let said = grid().run(["audit", "reports/planted-grid.smoke/report.md"]).ok().stdout;
+    let said = grid()
+        .run(["audit", "reports/planted-grid.smoke/report.md"])
+        .ok()
+        .stdout;
     assert!(said.contains("everything holds"), "{said}");
 }
 
@@ -283,11 +386,15 @@ fn the_long_report_is_audited_whole() {
 fn a_number_says_which_cells_its_table_lacks() {
     const REPORT: &str = "reports/planted-grid.smoke/report.md";
     let report = fs::read_to_string(grid().path().join(REPORT)).expect("a report");
-    let row = |line: &&str| line.starts_with("| long-decode") && line.contains("| alpha  |       8 |");
+    let row =
+        |line: &&str| line.starts_with("| long-decode") && line.contains("| alpha  |       8 |");
     let line = report.lines().find(row).expect("the hung shape's row");
     let number = line.split('|').nth(4).expect("its efficiency").trim();
     let at = report.lines().position(|l| l == line).expect("it is there") + 1;
-    let why = grid().run(["why", &format!("{REPORT}:{at}"), number]).ok().stdout;
+    let why = grid()
+        .run(["why", &format!("{REPORT}:{at}"), number])
+        .ok()
+        .stdout;
     assert!(why.contains("missing in it: "), "{why}");
     assert!(why.contains("model=d-14b") && why.contains("hung"), "{why}");
     assert!(!why.contains("[{") && !why.contains("[]"), "{why}");

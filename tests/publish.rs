@@ -11,7 +11,15 @@ const STUDY: [&str; 2] = ["experiments/quickstart.yaml", "--smoke"];
 
 fn publish(project: &Project, out: &Path, more: &[&str]) -> crate::support::Outcome {
     let out = out.to_str().expect("a path that is text");
-    let head = ["publish", STUDY[0], STUDY[1], "--author", "Ada Lovelace", "--out", out];
+    let head = [
+        "publish",
+        STUDY[0],
+        STUDY[1],
+        "--author",
+        "Ada Lovelace",
+        "--out",
+        out,
+    ];
     project.run(head.iter().chain(more))
 }
 
@@ -22,7 +30,11 @@ fn outside() -> tempfile::TempDir {
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder").flatten() {
-        if entry.path().is_dir() { files(&entry.path(), found) } else { found.push(entry.path()) }
+        if entry.path().is_dir() {
+            files(&entry.path(), found)
+        } else {
+            found.push(entry.path())
+        }
     }
 }
 
@@ -37,21 +49,36 @@ fn a_bundle_verifies_and_reproduces_byte_for_byte_without_its_project() {
     for target in [bundle.clone(), folder.path().join("study.tar.zst")] {
         let target = target.to_str().expect("text");
         let verified = reader.run(["verify", target]).ok();
-        assert!(verified.stdout.contains("everything holds\n"), "{}", verified.stdout);
+        assert!(
+            verified.stdout.contains("everything holds\n"),
+            "{}",
+            verified.stdout
+        );
         let again = reader.run(["reproduce", target, "--json"]).ok().json();
         assert_eq!(again["holds"], true, "{again}");
         let cells = again["cells"].as_array().expect("cells");
         let kinds: Vec<&str> = cells.iter().filter_map(|c| c["kind"].as_str()).collect();
-        assert_eq!(kinds, ["verify", "report", "analyze"], "every pure cell, none else");
+        assert_eq!(
+            kinds,
+            ["verify", "report", "analyze"],
+            "every pure cell, none else"
+        );
         assert!(cells.iter().all(|c| c["verdict"] == "identical"), "{again}");
     }
     let report = bundle.join("report/report.md");
     let audit = reader.run(["audit", report.to_str().expect("text")]).ok();
-    assert!(audit.stdout.contains("everything holds"), "{}", audit.stdout);
+    assert!(
+        audit.stdout.contains("everything holds"),
+        "{}",
+        audit.stdout
+    );
     let twice = folder.path().join("again/study");
     publish(project, &twice, &["--archive"]).ok();
     let archive = |at: &Path| fs::read(at.with_extension("tar.zst")).expect("an archive");
-    assert!(archive(&bundle) == archive(&twice), "publishing twice gives the same bytes");
+    assert!(
+        archive(&bundle) == archive(&twice),
+        "publishing twice gives the same bytes"
+    );
 }
 
 #[test]
@@ -74,18 +101,35 @@ fn a_signature_is_checked_against_the_key_that_made_it() {
     assert!(code == Some(0) && good.get("good").is_some(), "{good}");
     assert_eq!(signature(&key("other.pub")), (Some(1), Value::from("bad")));
     let unchecked = project.run(["verify", target]).ok();
-    assert!(unchecked.stdout.contains("not checked: give the public key"), "{}", unchecked.stdout);
+    assert!(
+        unchecked
+            .stdout
+            .contains("not checked: give the public key"),
+        "{}",
+        unchecked.stdout
+    );
     let wrong = project.run(["verify", target, "--key", &key("mine.key")]);
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.stderr.contains("this is a private key"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("this is a private key"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[test]
 fn one_changed_byte_of_any_file_is_caught_and_named() {
     let (project, folder) = (finished(), outside());
-    project.run(["keygen", folder.path().join("k").to_str().expect("text")]).ok();
+    project
+        .run(["keygen", folder.path().join("k").to_str().expect("text")])
+        .ok();
     let bundle = folder.path().join("study");
-    publish(project, &bundle, &["--key", folder.path().join("k.key").to_str().expect("text")]).ok();
+    publish(
+        project,
+        &bundle,
+        &["--key", folder.path().join("k.key").to_str().expect("text")],
+    )
+    .ok();
     let public = folder.path().join("k.pub");
     let mut all = Vec::new();
     files(&bundle, &mut all);
@@ -93,7 +137,12 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
     // Every document and report file, and of the many objects every fifth.
     let is_object = |path: &PathBuf| path.starts_with(bundle.join("store"));
     let (objects, mut chosen): (Vec<PathBuf>, Vec<PathBuf>) = all.into_iter().partition(is_object);
-    assert!(chosen.len() >= 12 && objects.len() > 50, "{} and {}", chosen.len(), objects.len());
+    assert!(
+        chosen.len() >= 12 && objects.len() > 50,
+        "{} and {}",
+        chosen.len(),
+        objects.len()
+    );
     chosen.extend(objects.into_iter().step_by(5));
     for path in chosen {
         let good = fs::read(&path).expect("readable");
@@ -101,9 +150,17 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
         let middle = bad.len() / 2;
         bad[middle] ^= 0x01;
         fs::write(&path, &bad).expect("writable");
-        let outcome =
-            project.run(["verify".as_ref(), bundle.as_os_str(), "--key".as_ref(), public.as_os_str()]);
-        let name = path.strip_prefix(&bundle).expect("inside").to_str().expect("text");
+        let outcome = project.run([
+            "verify".as_ref(),
+            bundle.as_os_str(),
+            "--key".as_ref(),
+            public.as_os_str(),
+        ]);
+        let name = path
+            .strip_prefix(&bundle)
+            .expect("inside")
+            .to_str()
+            .expect("text");
         assert_ne!(outcome.code, Some(0), "{name} was changed");
         let said = format!("{}{}", outcome.stdout, outcome.stderr);
         assert!(said.contains(name), "{name} is not named in:\n{said}");
@@ -117,13 +174,26 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
         let mut bad = good.clone().into_bytes();
         bad[at] = if bad[at] == b'0' { b'1' } else { b'0' };
         fs::write(&manifest, bad).expect("writable");
-        let outcome =
-            project.run(["verify".as_ref(), bundle.as_os_str(), "--key".as_ref(), public.as_os_str()]);
+        let outcome = project.run([
+            "verify".as_ref(),
+            bundle.as_os_str(),
+            "--key".as_ref(),
+            public.as_os_str(),
+        ]);
         assert_ne!(outcome.code, Some(0));
-        assert!(outcome.stderr.contains("manifest.json") || outcome.stdout.contains("manifest.json"));
+        assert!(
+            outcome.stderr.contains("manifest.json") || outcome.stdout.contains("manifest.json")
+        );
     }
     fs::write(&manifest, good).expect("writable");
-    project.run(["verify".as_ref(), bundle.as_os_str(), "--key".as_ref(), public.as_os_str()]).ok();
+    project
+        .run([
+            "verify".as_ref(),
+            bundle.as_os_str(),
+            "--key".as_ref(),
+            public.as_os_str(),
+        ])
+        .ok();
 }
 
 #[test]
@@ -135,8 +205,20 @@ fn files_added_and_removed_are_told() {
     fs::remove_file(bundle.join("report/report.trace.parquet")).expect("removable");
     let outcome = project.run(["verify".as_ref(), bundle.as_os_str()]);
     assert_eq!(outcome.code, Some(1));
-    assert!(outcome.stdout.contains("report/notes.md: it is not in the manifest"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("report/report.trace.parquet: it is missing"), "{}", outcome.stdout);
+    assert!(
+        outcome
+            .stdout
+            .contains("report/notes.md: it is not in the manifest"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(
+        outcome
+            .stdout
+            .contains("report/report.trace.parquet: it is missing"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]
@@ -150,27 +232,53 @@ fn a_secret_in_an_artifact_or_the_experiment_refuses_the_whole_and_is_not_repeat
     );
     let bundle = folder.path().join("study");
     let refused = publish(&project, &bundle, &[]);
-    assert_eq!(refused.code, Some(1), "{}{}", refused.stdout, refused.stderr);
+    assert_eq!(
+        refused.code,
+        Some(1),
+        "{}{}",
+        refused.stdout,
+        refused.stderr
+    );
     assert!(
-        refused.stderr.contains("quickstart.yaml: 1:9: a model hub's token [hf-token]"),
+        refused
+            .stderr
+            .contains("quickstart.yaml: 1:9: a model hub's token [hf-token]"),
         "{}",
         refused.stderr
     );
     assert!(!refused.stderr.contains(&secret) && !bundle.exists());
     let allowed = publish(&project, &bundle, &["--allow", "hf-token"]).ok();
-    assert!(allowed.stdout.contains("not searched for: hf-token"), "{}", allowed.stdout);
+    assert!(
+        allowed.stdout.contains("not searched for: hf-token"),
+        "{}",
+        allowed.stdout
+    );
     let verified = project.run(["verify".as_ref(), bundle.as_os_str()]).ok();
-    assert!(verified.stdout.contains("published without searching for: hf-token"), "{}", verified.stdout);
+    assert!(
+        verified
+            .stdout
+            .contains("published without searching for: hf-token"),
+        "{}",
+        verified.stdout
+    );
 }
 
 #[test]
 fn a_study_that_is_not_finished_is_not_published() {
     let project = Project::finished();
-    project.edit("experiments/quickstart.yaml", "requests: 8, reps: 1", "requests: 9, reps: 1");
+    project.edit(
+        "experiments/quickstart.yaml",
+        "requests: 8, reps: 1",
+        "requests: 9, reps: 1",
+    );
     let folder = outside();
     let refused = publish(&project, &folder.path().join("study"), &[]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("the study is not finished"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("the study is not finished"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -179,13 +287,30 @@ fn a_study_compared_with_its_own_bundle_differs_in_nothing_and_passes_the_gate()
     let bundle = folder.path().join("study");
     publish(project, &bundle, &[]).ok();
     let bundle = bundle.to_str().expect("text");
-    let found = project.run(["diff", bundle, STUDY[0], STUDY[1], "--gate", "--json"]).ok().json();
+    let found = project
+        .run(["diff", bundle, STUDY[0], STUDY[1], "--gate", "--json"])
+        .ok()
+        .json();
     assert_eq!(found["offences"], 0);
     for section in ["recipes", "cells", "environment", "verdicts", "numbers"] {
-        assert_eq!(found["comparison"][section], serde_json::json!([]), "{section}");
+        assert_eq!(
+            found["comparison"][section],
+            serde_json::json!([]),
+            "{section}"
+        );
     }
-    assert!(found["comparison"]["results"].as_array().is_some_and(|r| r.len() >= 24), "{found}");
-    assert!(found["comparison"]["numbers_compared"].as_u64().is_some_and(|n| n > 100), "{found}");
+    assert!(
+        found["comparison"]["results"]
+            .as_array()
+            .is_some_and(|r| r.len() >= 24),
+        "{found}"
+    );
+    assert!(
+        found["comparison"]["numbers_compared"]
+            .as_u64()
+            .is_some_and(|n| n > 100),
+        "{found}"
+    );
 }
 
 #[test]
@@ -194,7 +319,18 @@ fn a_gate_over_nothing_does_not_pass() {
     let bundle = folder.path().join("study");
     publish(project, &bundle, &[]).ok();
     let bundle = bundle.to_str().expect("text");
-    let refused = project.run(["diff", bundle, bundle, "--gate", "--column", "output_thruput"]);
+    let refused = project.run([
+        "diff",
+        bundle,
+        bundle,
+        "--gate",
+        "--column",
+        "output_thruput",
+    ]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("no table of cells"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("no table of cells"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -37,29 +37,37 @@ fn commands_of(document: &str) -> Vec<String> {
 
 #[test]
 fn the_experiment_in_the_readme_is_planned_as_it_stands() {
-    let readme =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("the README");
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+        .expect("the README");
     let start = readme.find("```yaml\n").expect("an example") + "```yaml\n".len();
     let example = &readme[start..start + readme[start..].find("```").expect("its end")];
     let project = Project::new();
     fs::write(project.path().join("my-study.yaml"), example).expect("the file can be written");
     let plan = project.run(["plan", "my-study.yaml", "--json"]).ok().json();
     // 1 + 2 + (2 × 3 × 3 − 3 left out) + 1 + 1
-    let cells = plan["cells"].as_array().expect("cells").iter().filter(|c| c["status"] != "excluded").count();
+    let cells = plan["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .filter(|c| c["status"] != "excluded")
+        .count();
     assert_eq!(cells, 20, "{plan}");
 }
 
 #[test]
 fn every_command_of_the_readme_works_in_the_order_given() {
     let commands = commands_of("README.md");
-    assert!(commands.len() >= 8, "the README lost its commands: {commands:?}");
+    assert!(
+        commands.len() >= 8,
+        "the README lost its commands: {commands:?}"
+    );
     let project = Project::new();
-    let folder = Path::new(BINARY).parent().expect("the binary lies in a folder");
-    let path = std::env::join_paths(
-        [folder.to_owned()]
-            .into_iter()
-            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
-    )
+    let folder = Path::new(BINARY)
+        .parent()
+        .expect("the binary lies in a folder");
+    let path = std::env::join_paths([folder.to_owned()].into_iter().chain(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    )))
     .expect("a search path");
     for command in commands.iter().filter_map(|c| stand_in(c)) {
         let output = Command::new("bash")

@@ -79,21 +79,34 @@ fn project(name: &str, text: &str) -> (Project, String) {
 /// Asks in SQL; returns the rows as JSON.
 fn ask(project: &Project, file: &str, query: &str) -> Vec<Value> {
     let answer = project.run(["sql", file, query, "--json"]).ok().json();
-    answer.as_array().or_else(|| answer["rows"].as_array()).expect("rows").clone()
+    answer
+        .as_array()
+        .or_else(|| answer["rows"].as_array())
+        .expect("rows")
+        .clone()
 }
 
 #[test]
 fn every_kind_of_load_leaves_its_rows_and_prompts_that_do_not_fit_fail_the_gate() {
     let (project, file) = project("cross-check", CROSS_CHECK);
     let outcome = project.run(["run", &file, "--quiet"]);
-    assert_eq!(outcome.code, Some(1), "a gate fails:\n{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(
+        outcome.code,
+        Some(1),
+        "a gate fails:\n{}\n{}",
+        outcome.stdout,
+        outcome.stderr
+    );
     let refused = ask(
         &project,
         &file,
         r#"select way, http_status, count(*) as n from "load.requests" where status <> 'ok' and not superseded group by way, http_status"#,
     );
     assert_eq!(refused.len(), 1, "{refused:?}");
-    assert_eq!((&refused[0]["way"], &refused[0]["http_status"]), (&"too-long".into(), &400.into()));
+    assert_eq!(
+        (&refused[0]["way"], &refused[0]["http_status"]),
+        (&"too-long".into(), &400.into())
+    );
     let n = refused[0]["n"].as_i64().expect("a count");
     assert!(0 < n && n < 8, "{n} of 8 prompts did not fit");
     let wrong = ask(
@@ -106,14 +119,28 @@ fn every_kind_of_load_leaves_its_rows_and_prompts_that_do_not_fit_fail_the_gate(
                or (way = 'structured' and not schema_valid)) group by way"#,
     );
     assert_eq!(wrong, Vec::<Value>::new());
-    let cells = ask(&project, &file, r#"select count(*) as n from "load.requests" where not superseded"#);
+    let cells = ask(
+        &project,
+        &file,
+        r#"select count(*) as n from "load.requests" where not superseded"#,
+    );
     assert_eq!(cells[0]["n"], 72);
     // Each cell has its part of the server's log, and what the engine's patterns find in it.
-    let told = ask(&project, &file, r#"select count(distinct way) as n from "load.engine_events""#);
+    let told = ask(
+        &project,
+        &file,
+        r#"select count(distinct way) as n from "load.engine_events""#,
+    );
     assert_eq!(told[0]["n"], 9);
-    let failed =
-        ask(&project, &file, "select distinct gate from gates where not passed and way = 'too-long'");
-    assert!(failed.iter().any(|row| row["gate"] == "row-status"), "{failed:?}");
+    let failed = ask(
+        &project,
+        &file,
+        "select distinct gate from gates where not passed and way = 'too-long'",
+    );
+    assert!(
+        failed.iter().any(|row| row["gate"] == "row-status"),
+        "{failed:?}"
+    );
 }
 
 const KILLED: &str = r#"
@@ -146,22 +173,46 @@ stages:
 #[test]
 fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
     let (project, file) = project("killed", KILLED);
-    let store = project.path().join(".benchtrail").to_string_lossy().into_owned();
+    let store = project
+        .path()
+        .join(".benchtrail")
+        .to_string_lossy()
+        .into_owned();
     let events = project.path().join("killed.jsonl");
-    let arguments =
-        ["run", &file, "--keep-going", "--no-dry-run", "--events", events.to_str().expect("plain")];
-    let mut child =
-        project.command(arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    let arguments = [
+        "run",
+        &file,
+        "--keep-going",
+        "--no-dry-run",
+        "--events",
+        events.to_str().expect("plain"),
+    ];
+    let mut child = project
+        .command(arguments)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
     let limit = Instant::now() + Duration::from_secs(300);
     let under_load = r#""event":"cell-progress","cell":"load["#;
-    while !fs::read_to_string(&events).unwrap_or_default().contains(under_load) {
+    while !fs::read_to_string(&events)
+        .unwrap_or_default()
+        .contains(under_load)
+    {
         assert!(Instant::now() < limit, "no request was answered");
-        assert!(child.try_wait().expect("the child can be asked").is_none(), "the run ended early");
+        assert!(
+            child.try_wait().expect("the child can be asked").is_none(),
+            "the run ended early"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     let mut killed = 0;
     for entry in fs::read_dir("/proc").expect("/proc is there").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok())
+        else {
             continue;
         };
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -175,19 +226,34 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
     assert_eq!(killed, 1, "the engine is one process");
     let code = child.wait().expect("the child ends").code();
     assert_eq!(code, Some(1), "a cell failed");
-    let status = project.run(["status", &file, "--cells", "--json"]).ok().json();
+    let status = project
+        .run(["status", &file, "--cells", "--json"])
+        .ok()
+        .json();
     let cells = status["cells"].as_array().expect("cells");
     let of = |status: &str| -> Vec<&str> {
-        let load = cells.iter().filter(|c| c["stage"] == "load" && c["status"] == status);
+        let load = cells
+            .iter()
+            .filter(|c| c["stage"] == "load" && c["status"] == status);
         load.filter_map(|c| c["coordinates"].as_str()).collect()
     };
     let failed = of("failed");
     assert_eq!((failed.len(), of("ok").len()), (1, 2), "{status}");
-    let reason = cells.iter().find_map(|c| c["reason"].as_str()).unwrap_or_default();
+    let reason = cells
+        .iter()
+        .find_map(|c| c["reason"].as_str())
+        .unwrap_or_default();
     assert!(reason.contains("takes no connections any more"), "{status}");
     // What had been answered before is evidence.
     let rows = format!("load[{}].requests", failed[0]);
-    let rows = project.run(["show", &file, &rows, "--columns", "status"]).ok().stdout;
+    let rows = project
+        .run(["show", &file, &rows, "--columns", "status"])
+        .ok()
+        .stdout;
     assert!(rows.contains(" ok"), "{rows}");
-    assert_eq!(processes_with(&store), Vec::<String>::new(), "an engine was left behind");
+    assert_eq!(
+        processes_with(&store),
+        Vec::<String>::new(),
+        "an engine was left behind"
+    );
 }

@@ -36,9 +36,18 @@ stages:
         "engines/tiny.yaml",
         "title: Tiny\nversion: '1'\nlaunch: {program: {installed: sh}, arguments: ['{port}']}\n",
     ),
-    ("models/toy.yaml", "title: Toy\nweights: {named: {id: toy}}\n"),
-    ("workloads/packed.yaml", "prompts: {pack: {file: ../prompts/pack.jsonl}}\noutput: {tokens: 8}\n"),
-    ("prompts/pack.jsonl", "\"one\"\n\"two\"\n\"three\"\n\"four\"\n"),
+    (
+        "models/toy.yaml",
+        "title: Toy\nweights: {named: {id: toy}}\n",
+    ),
+    (
+        "workloads/packed.yaml",
+        "prompts: {pack: {file: ../prompts/pack.jsonl}}\noutput: {tokens: 8}\n",
+    ),
+    (
+        "prompts/pack.jsonl",
+        "\"one\"\n\"two\"\n\"three\"\n\"four\"\n",
+    ),
     ("studies/templates/own.md", "# {{ title() }}\n"),
 ];
 
@@ -60,8 +69,17 @@ fn finished() -> Project {
 
 /// Returns how many cells the plan has, and how many of them are cached.
 fn planned(project: &Project, folder: &Path, arguments: &[&str]) -> (u64, u64) {
-    let output = project.command(arguments).current_dir(folder).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = project
+        .command(arguments)
+        .current_dir(folder)
+        .arg("--json")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cells = plan["cells"].as_array().unwrap();
     let cached = cells.iter().filter(|c| c["status"] == "cached").count();
@@ -69,19 +87,48 @@ fn planned(project: &Project, folder: &Path, arguments: &[&str]) -> (u64, u64) {
 }
 
 fn publish(project: &Project, folder: &Path, more: &[&str]) -> crate::support::Outcome {
-    let head = ["publish", STUDY, "--author", "Ada Lovelace", "--out", folder.to_str().unwrap()];
+    let head = [
+        "publish",
+        STUDY,
+        "--author",
+        "Ada Lovelace",
+        "--out",
+        folder.to_str().unwrap(),
+    ];
     project.run(head.iter().chain(more))
 }
 
 #[test]
 fn keys_are_the_same_wherever_one_stands() {
     let project = finished();
-    assert_eq!(planned(&project, &project.path().join("studies"), &["plan", "own.yaml"]), (6, 6));
+    assert_eq!(
+        planned(
+            &project,
+            &project.path().join("studies"),
+            &["plan", "own.yaml"]
+        ),
+        (6, 6)
+    );
     let absolute = project.path().join(STUDY);
-    assert_eq!(planned(&project, Path::new("/"), &["plan", absolute.to_str().unwrap()]), (6, 6));
+    assert_eq!(
+        planned(
+            &project,
+            Path::new("/"),
+            &["plan", absolute.to_str().unwrap()]
+        ),
+        (6, 6)
+    );
     // The pack under another name, with the same bytes, is the same pack.
-    fs::rename(project.path().join("prompts/pack.jsonl"), project.path().join("moved.jsonl")).unwrap();
-    project.edit("workloads/packed.yaml", "../prompts/pack.jsonl", "../moved.jsonl");
+    fs::rename(
+        project.path().join("prompts/pack.jsonl"),
+        project.path().join("moved.jsonl"),
+    )
+    .unwrap();
+    project.edit(
+        "workloads/packed.yaml",
+        "../prompts/pack.jsonl",
+        "../moved.jsonl",
+    );
     assert_eq!(planned(&project, project.path(), &["plan", STUDY]), (6, 6));
 }
 
@@ -91,7 +138,11 @@ fn a_file_that_lies_only_in_the_working_directory_is_told_as_such() {
     project.edit("workloads/packed.yaml", "../prompts/", "prompts/");
     let outcome = project.run(["plan", STUDY]);
     assert_eq!(outcome.code, Some(2));
-    assert_snapshot("errors/file-in-the-working-directory.txt", &outcome.stderr, &project);
+    assert_snapshot(
+        "errors/file-in-the-working-directory.txt",
+        &outcome.stderr,
+        &project,
+    );
 }
 
 #[test]
@@ -101,12 +152,21 @@ fn a_bundle_is_planned_with_the_same_keys_and_measured_again() {
     publish(&project, &bundle, &[]).ok();
     project.run(["verify", bundle.to_str().unwrap()]).ok();
     for (file, text) in FILES {
-        assert_eq!(fs::read_to_string(bundle.join(file)).unwrap(), text, "{file}");
+        assert_eq!(
+            fs::read_to_string(bundle.join(file)).unwrap(),
+            text,
+            "{file}"
+        );
     }
-    let manifest: Value = serde_json::from_slice(&fs::read(bundle.join("manifest.json")).unwrap()).unwrap();
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(bundle.join("manifest.json")).unwrap()).unwrap();
     let crate_text = fs::read_to_string(bundle.join("ro-crate-metadata.json")).unwrap();
     for (file, _) in FILES {
-        let listed = manifest["files"].as_array().unwrap().iter().any(|f| f["path"] == file);
+        let listed = manifest["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|f| f["path"] == file);
         assert!(listed && crate_text.contains(file), "{file}");
     }
     // Every key is one of the bundle's records.
@@ -117,26 +177,53 @@ fn a_bundle_is_planned_with_the_same_keys_and_measured_again() {
         fs::copy(bundle.join(file), fresh.join(file)).unwrap();
     }
     assert_eq!(planned(&project, &fresh, &["plan", STUDY]), (6, 0));
-    let run = project.command(["run", STUDY]).current_dir(&fresh).output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let run = project
+        .command(["run", STUDY])
+        .current_dir(&fresh)
+        .output()
+        .unwrap();
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
 }
 
 #[test]
 fn a_file_left_out_is_named_with_its_digest_and_what_nobody_reads_is_refused() {
     let (project, outside) = (finished(), tempfile::tempdir().unwrap());
     let bundle = outside.path().join("bundle");
-    let strange = publish(&project, &bundle, &["--leave-out", "experiments/quickstart.yaml"]);
-    assert!(strange.code == Some(1) && strange.stderr.contains("nothing to leave out"), "{}", strange.stderr);
-    let said = publish(&project, &bundle, &["--leave-out", "prompts/pack.jsonl"]).ok().stdout;
-    assert!(said.contains("not carried: ../prompts/pack.jsonl"), "{said}");
+    let strange = publish(
+        &project,
+        &bundle,
+        &["--leave-out", "experiments/quickstart.yaml"],
+    );
+    assert!(
+        strange.code == Some(1) && strange.stderr.contains("nothing to leave out"),
+        "{}",
+        strange.stderr
+    );
+    let said = publish(&project, &bundle, &["--leave-out", "prompts/pack.jsonl"])
+        .ok()
+        .stdout;
+    assert!(
+        said.contains("not carried: ../prompts/pack.jsonl"),
+        "{said}"
+    );
     assert!(!bundle.join("prompts").exists());
     let readme = fs::read_to_string(bundle.join("README.md")).unwrap();
     let digest = artifacts::Digest::of(FILES[4].1.as_bytes()).to_string();
     assert!(
-        readme.contains(&format!("- `../prompts/pack.jsonl`, `{digest}`: its author left it out")),
+        readme.contains(&format!(
+            "- `../prompts/pack.jsonl`, `{digest}`: its author left it out"
+        )),
         "{readme}"
     );
-    let outcome = project.command(["plan", STUDY]).current_dir(&bundle).output().unwrap();
+    let outcome = project
+        .command(["plan", STUDY])
+        .current_dir(&bundle)
+        .output()
+        .unwrap();
     assert_eq!(outcome.status.code(), Some(2), "the pack is missing");
 }
 
@@ -150,5 +237,9 @@ fn a_secret_in_a_file_that_would_be_carried_refuses_the_bundle() {
     let outside = tempfile::tempdir().unwrap();
     let refused = publish(&project, &outside.path().join("bundle"), &[]);
     assert_eq!(refused.code, Some(1));
-    assert!(refused.stderr.contains("prompts/pack.jsonl"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("prompts/pack.jsonl"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -15,15 +15,28 @@ fn sql_counts_the_rows_of_all_cells_by_their_coordinates() {
         "select configuration, count(distinct concurrency) as levels, sum(phase = 'measured') as measured
                  from \"ladder.requests\" where not superseded group by configuration";
     let answer = ask(finished(), query, &["--csv"]).ok();
-    assert_eq!(answer.stdout, "configuration,levels,measured\nbatched,3,48\nserial,3,48\n");
-    let json = ask(finished(), "select output_throughput from cells", &["--json"]).ok().json();
-    assert_eq!((&json["rows_in_all"], &json["units"]["output_throughput"]), (&12.into(), &"tok/s".into()));
+    assert_eq!(
+        answer.stdout,
+        "configuration,levels,measured\nbatched,3,48\nserial,3,48\n"
+    );
+    let json = ask(
+        finished(),
+        "select output_throughput from cells",
+        &["--json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(
+        (&json["rows_in_all"], &json["units"]["output_throughput"]),
+        (&12.into(), &"tok/s".into())
+    );
 }
 
 #[test]
 fn sql_writes_the_same_parquet_twice() {
     let project = Project::finished();
-    let query = "select workload, quantile(output_throughput, 0.5) as m from cells group by workload";
+    let query =
+        "select workload, quantile(output_throughput, 0.5) as m from cells group by workload";
     let bytes = ["one.parquet", "two.parquet"].map(|file| {
         ask(&project, query, &["--parquet", file]).ok();
         fs::read(project.path().join(file)).expect("the file is written")
@@ -36,8 +49,16 @@ fn sql_that_cannot_be_answered_says_why() {
     for (query, code, told) in [
         ("select * from requsts", 5, "did you mean `requests`?"),
         ("select * from results.cells", 5, "\"results.cells\""),
-        ("select conccurrency from cells", 2, "did you mean `concurrency`?"),
-        ("select * frm cells", 2, "near \"frm\": syntax error (column 10)"),
+        (
+            "select conccurrency from cells",
+            2,
+            "did you mean `concurrency`?",
+        ),
+        (
+            "select * frm cells",
+            2,
+            "near \"frm\": syntax error (column 10)",
+        ),
         ("select random() as r", 2, "a query may not call `random`"),
         ("delete from cells", 2, "a query begins with `select`"),
     ] {
@@ -49,8 +70,16 @@ fn sql_that_cannot_be_answered_says_why() {
 
 #[test]
 fn sql_without_a_query_lists_the_tables() {
-    let tables = finished().run(["sql", "experiments/quickstart.yaml", "--smoke"]).ok().stdout;
-    let line =
-        tables.lines().find(|l| l.starts_with("\"ladder.requests\"")).expect("a line for the raw rows");
-    assert!(line.contains("configuration, workload, concurrency, rep, request_id"), "{line}");
+    let tables = finished()
+        .run(["sql", "experiments/quickstart.yaml", "--smoke"])
+        .ok()
+        .stdout;
+    let line = tables
+        .lines()
+        .find(|l| l.starts_with("\"ladder.requests\""))
+        .expect("a line for the raw rows");
+    assert!(
+        line.contains("configuration, workload, concurrency, rep, request_id"),
+        "{line}"
+    );
 }

@@ -36,7 +36,13 @@ impl From<Output> for Outcome {
 impl Outcome {
     /// Returns the outcome if the command succeeded, else fails the test with all it said.
     pub(crate) fn ok(self) -> Self {
-        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(0),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -55,7 +61,10 @@ impl Project {
             copy_folder(&repository.join(name), &folder.path().join(name));
         }
         // What somebody ran in the repository itself is no part of a new project.
-        for entry in fs::read_dir(folder.path().join("experiments")).expect("the experiments").flatten() {
+        for entry in fs::read_dir(folder.path().join("experiments"))
+            .expect("the experiments")
+            .flatten()
+        {
             if entry.path().extension().is_some_and(|e| e == "lock") {
                 fs::remove_file(entry.path()).expect("the lock can be removed");
             }
@@ -83,15 +92,25 @@ impl Project {
 
     /// Returns a command of the binary in this project, with nothing of our environment that
     /// could decide a result.
-    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         let mut command = Command::new(BINARY);
-        command.current_dir(self.path()).args(arguments).env_remove("BENCHTRAIL_STORE").stdin(Stdio::null());
+        command
+            .current_dir(self.path())
+            .args(arguments)
+            .env_remove("BENCHTRAIL_STORE")
+            .stdin(Stdio::null());
         command
     }
 
     /// Runs the binary to its end.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
-        self.command(arguments).output().expect("the binary starts").into()
+        self.command(arguments)
+            .output()
+            .expect("the binary starts")
+            .into()
     }
 
     /// Replaces text in a file of the project; the text must be there exactly once.
@@ -116,7 +135,9 @@ fn pristine() -> &'static Project {
     static PRISTINE: OnceLock<Project> = OnceLock::new();
     PRISTINE.get_or_init(|| {
         let project = Project::new();
-        project.run(["run", "experiments/quickstart.yaml", "--smoke"]).ok();
+        project
+            .run(["run", "experiments/quickstart.yaml", "--smoke"])
+            .ok();
         project
     })
 }
@@ -128,8 +149,9 @@ fn copy_folder(from: &Path, to: &Path) {
         let entry = entry.expect("a readable entry");
         let target = to.join(entry.file_name());
         let kind = entry.file_type().expect("a file type");
-        let immutable =
-            from.components().any(|c| matches!(c.as_os_str().to_str(), Some("objects" | "environments")));
+        let immutable = from
+            .components()
+            .any(|c| matches!(c.as_os_str().to_str(), Some("objects" | "environments")));
         if kind.is_dir() {
             copy_folder(&entry.path(), &target);
         } else if kind.is_symlink() {
@@ -161,12 +183,19 @@ pub(crate) fn assert_snapshot(name: &str, text: &str, project: &Project) {
     let text = text
         .replace(&*folder.to_string_lossy(), "PROJECT")
         .replace(&*project.path().to_string_lossy(), "PROJECT");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/snapshots")
+        .join(name);
     if std::env::var_os("BLESS").is_some() {
         fs::create_dir_all(file.parent().expect("a snapshot lies in a folder"))
             .expect("the folder can be made");
         fs::write(&file, &text).expect("the snapshot can be written");
     }
     let expected = fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(text, expected, "{} differs; BLESS=1 accepts the new text", file.display());
+    assert_eq!(
+        text,
+        expected,
+        "{} differs; BLESS=1 accepts the new text",
+        file.display()
+    );
 }

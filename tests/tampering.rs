@@ -19,12 +19,20 @@ struct Study {
 
 fn quickstart() -> Study {
     let project = Project::finished();
-    Study { project, folder: "reports/quickstart.smoke", lock: "experiments/quickstart.smoke.lock" }
+    Study {
+        project,
+        folder: "reports/quickstart.smoke",
+        lock: "experiments/quickstart.smoke.lock",
+    }
 }
 
 fn grid() -> Study {
     let project = Project::copy_of(planted::grid());
-    Study { project, folder: "reports/planted-grid.smoke", lock: "experiments/planted-grid.smoke.lock" }
+    Study {
+        project,
+        folder: "reports/planted-grid.smoke",
+        lock: "experiments/planted-grid.smoke.lock",
+    }
 }
 
 /// A small generator, so that a failure can be repeated.
@@ -32,7 +40,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % below
     }
 }
@@ -72,14 +83,20 @@ impl Study {
         let before = self.flip(name, random);
         let outcome = self.audit();
         self.put_back(name, &before);
-        assert!(outcome.code != Some(0), "a changed byte of {name} goes unseen:\n{}", outcome.stdout);
+        assert!(
+            outcome.code != Some(0),
+            "a changed byte of {name} goes unseen:\n{}",
+            outcome.stdout
+        );
         told(&outcome)
     }
 
     /// Returns the records of the lock by their digests, as `show` writes them.
     fn records(&self) -> Vec<String> {
         let lock = fs::read_to_string(self.path(self.lock)).expect("the lock");
-        let digests = lock.split_whitespace().filter(|word| word.starts_with("b3:") && word.len() == 67);
+        let digests = lock
+            .split_whitespace()
+            .filter(|word| word.starts_with("b3:") && word.len() == 67);
         let is_record = |digest: &&str| {
             let bytes = fs::read(self.path(&object(digest))).unwrap_or_default();
             bytes.starts_with(b"{") && String::from_utf8_lossy(&bytes).contains("\"recipe\"")
@@ -92,7 +109,8 @@ impl Study {
         let mut found = BTreeMap::new();
         for record in self.records() {
             let bytes = fs::read(self.path(&object(&record))).expect("a record");
-            let record: serde_json::Value = serde_json::from_slice(&bytes).expect("a record is JSON");
+            let record: serde_json::Value =
+                serde_json::from_slice(&bytes).expect("a record is JSON");
             let stage = record["stage"].as_str().expect("a stage");
             for (name, artifact) in record["outputs"].as_object().expect("outputs") {
                 let digest = artifact["digest"].as_str().expect("a digest").to_owned();
@@ -123,7 +141,8 @@ fn every_kind_of_artifact_is_hashed_again(study: &Study, at_least: usize) {
     for digest in artifacts.values() {
         // Two outputs of the same bytes are one object.
         let path = study.path(&object(digest));
-        let intact = artifacts::Digest::of(&fs::read(&path).expect("an object")).to_string() == *digest;
+        let intact =
+            artifacts::Digest::of(&fs::read(&path).expect("an object")).to_string() == *digest;
         if intact && fs::metadata(&path).expect("an object").len() > 0 {
             study.flip(&object(digest), &mut random);
         }
@@ -133,7 +152,10 @@ fn every_kind_of_artifact_is_hashed_again(study: &Study, at_least: usize) {
     assert!(outcome.code != Some(0), "{said}");
     for (name, digest) in &artifacts {
         let short = &digest["b3:".len().."b3:".len() + 12];
-        assert!(said.contains(short), "{name} ({digest}) was changed and is not named:\n{said}");
+        assert!(
+            said.contains(short),
+            "{name} ({digest}) was changed and is not named:\n{said}"
+        );
     }
 }
 
@@ -144,7 +166,11 @@ fn files_beside_the_report_are_sealed(study: &Study) {
     files(&folder, &mut names);
     assert!(names.len() >= 5, "{names:?}");
     for path in names {
-        let name = path.strip_prefix(study.project.path()).expect("in the project").display().to_string();
+        let name = path
+            .strip_prefix(study.project.path())
+            .expect("in the project")
+            .display()
+            .to_string();
         let said = study.tampered(&name, &mut random);
         let file = path.file_name().expect("a file").to_str().expect("UTF-8");
         let words = match file.strip_prefix("report.") {
@@ -152,7 +178,10 @@ fn files_beside_the_report_are_sealed(study: &Study) {
             Some(rest) => rest.trim_end_matches(".parquet"),
             None => file,
         };
-        assert!(said.contains(words), "{name} was changed and is not named:\n{said}");
+        assert!(
+            said.contains(words),
+            "{name} was changed and is not named:\n{said}"
+        );
     }
     study.audit().ok();
 }
@@ -181,7 +210,10 @@ fn records_are_hashed_again(study: &Study) {
     let last = records.len() - 1;
     for digest in [&records[0], &records[last]] {
         let said = study.tampered(&object(digest), &mut random);
-        assert!(said.contains(&digest["b3:".len().."b3:".len() + 12]), "{digest}:\n{said}");
+        assert!(
+            said.contains(&digest["b3:".len().."b3:".len() + 12]),
+            "{digest}:\n{said}"
+        );
     }
 }
 
@@ -217,18 +249,28 @@ fn a_byte_of_a_lock_or_a_record_is_named() {
 
 /// Returns line and words of a statement of the report that holds and stands on one line.
 fn statement(study: &Study) -> (usize, String) {
-    let bytes =
-        fs::read(study.path(&format!("{}/report.statements.parquet", study.folder))).expect("statements");
+    let bytes = fs::read(study.path(&format!("{}/report.statements.parquet", study.folder)))
+        .expect("statements");
     let table = Table::from_parquet(bytes).expect("a table");
     let column = |name: &str| -> Vec<Option<String>> {
-        table.text(name).expect("a column").into_iter().map(|v| v.map(str::to_owned)).collect()
+        table
+            .text(name)
+            .expect("a column")
+            .into_iter()
+            .map(|v| v.map(str::to_owned))
+            .collect()
     };
     let (outcomes, texts) = (column("outcome"), column("text"));
-    let (lines, ends) = (table.int("line").expect("lines"), table.int("line_end").expect("lines"));
+    let (lines, ends) = (
+        table.int("line").expect("lines"),
+        table.int("line_end").expect("lines"),
+    );
     let row = (0..table.rows()).find(|row| {
         outcomes[*row].as_deref() == Some("holds")
             && lines[*row] == ends[*row]
-            && texts[*row].as_deref().is_some_and(|t| t.to_lowercase().contains("all "))
+            && texts[*row]
+                .as_deref()
+                .is_some_and(|t| t.to_lowercase().contains("all "))
     });
     let row = row.expect("a statement that says `all`");
     let line = usize::try_from(lines[row].expect("a line")).expect("a line");
@@ -241,39 +283,56 @@ fn a_word_of_a_statement_changed_in_the_report_is_named_with_its_line() {
     let (line, words) = statement(&study);
     let path = study.path(&study.report());
     let report = fs::read_to_string(&path).expect("the report");
-    let other = words.replacen("All ", "Few ", 1).replacen("all ", "few ", 1);
+    let other = words
+        .replacen("All ", "Few ", 1)
+        .replacen("all ", "few ", 1);
     assert!(report.contains(&words) && other != words, "{words}");
     fs::write(&path, report.replacen(&words, &other, 1)).expect("the report can be written");
     let outcome = study.audit();
     let said = told(&outcome);
     assert_eq!(outcome.code, Some(1), "{said}");
-    assert!(said.contains(&format!("report.md:{line}:")) && said.contains("few "), "{said}");
+    assert!(
+        said.contains(&format!("report.md:{line}:")) && said.contains("few "),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_statement_whose_record_is_changed_beside_the_report_is_named() {
     let study = grid();
     let name = format!("{}/report.statements.parquet", study.folder);
-    let table = Table::from_parquet(fs::read(study.path(&name)).expect("statements")).expect("a table");
+    let table =
+        Table::from_parquet(fs::read(study.path(&name)).expect("statements")).expect("a table");
     let mut columns = Vec::new();
     for column in table.names() {
         let changed = match column.as_str() {
             "outcome" => {
                 let words = table.text("outcome").expect("outcomes");
-                let words: Vec<_> =
-                    words.iter().map(|w| w.map(|w| w.replace("alternative", "holds"))).collect();
+                let words: Vec<_> = words
+                    .iter()
+                    .map(|w| w.map(|w| w.replace("alternative", "holds")))
+                    .collect();
                 artifacts::Column::text(
                     "outcome",
-                    words.into_iter().map(|w| w.map(|w| w.replace("refused", "licensed"))),
+                    words
+                        .into_iter()
+                        .map(|w| w.map(|w| w.replace("refused", "licensed"))),
                 )
             }
             other => table.column(other).expect("a column"),
         };
         columns.push(changed);
     }
-    let bytes = Table::new(columns).expect("a table").to_parquet().expect("bytes");
+    let bytes = Table::new(columns)
+        .expect("a table")
+        .to_parquet()
+        .expect("bytes");
     fs::write(study.path(&name), bytes).expect("the file can be written");
     let outcome = study.audit();
     assert_eq!(outcome.code, Some(1), "{}", told(&outcome));
-    assert!(told(&outcome).contains("statements was edited"), "{}", told(&outcome));
+    assert!(
+        told(&outcome).contains("statements was edited"),
+        "{}",
+        told(&outcome)
+    );
 }

@@ -13,7 +13,9 @@ const CELLS: usize = 10_000;
 
 fn main() {
     // cargo passes `--bench`; a number is the size of the large blob.
-    let mebibytes = std::env::args().find_map(|a| a.parse::<usize>().ok()).unwrap_or(512);
+    let mebibytes = std::env::args()
+        .find_map(|a| a.parse::<usize>().ok())
+        .unwrap_or(512);
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     hashing(folder.path(), mebibytes);
     cells(folder.path());
@@ -31,16 +33,26 @@ fn hashing(folder: &Path, mebibytes: usize) {
         hasher.update(&bytes);
         assert_eq!(hasher.count(), bytes.len() as u64);
     });
-    let binary = Command::new("b3sum").arg("--version").stdout(Stdio::null()).status().is_ok().then(|| {
-        best(|| {
-            let status = Command::new("b3sum").arg(&file).stdout(Stdio::null()).status();
-            assert!(status.is_ok_and(|s| s.success()));
-        })
-    });
+    let binary = Command::new("b3sum")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok()
+        .then(|| {
+            best(|| {
+                let status = Command::new("b3sum")
+                    .arg(&file)
+                    .stdout(Stdio::null())
+                    .status();
+                assert!(status.is_ok_and(|s| s.success()));
+            })
+        });
     drop(bytes);
     let digest = store.put_file(&file).expect("the blob can be moved in");
     let ours = best(|| {
-        let report = store.fsck(&FsckOptions::default(), |_: &Digest, _: &[u8]| None).expect("fsck runs");
+        let report = store
+            .fsck(&FsckOptions::default(), |_: &Digest, _: &[u8]| None)
+            .expect("fsck runs");
         assert!(report.findings.is_empty() && report.hashed == 1);
     });
     assert!(store.contains(&digest));
@@ -76,18 +88,34 @@ fn cells(folder: &Path) {
     let one = best(|| {
         let store = Store::open_existing(&folder.join("small")).expect("the store is there");
         let lookup = store.lookup().expect("a session opens");
-        let hits = commits.iter().filter(|c| lookup.record_for(&c.key).is_ok_and(|hit| hit.is_some()));
+        let hits = commits
+            .iter()
+            .filter(|c| lookup.record_for(&c.key).is_ok_and(|hit| hit.is_some()));
         assert_eq!(hits.count(), CELLS);
     });
-    println!("  open and look up each        {one:?} ({:?} a cell)", one / CELLS as u32);
+    println!(
+        "  open and look up each        {one:?} ({:?} a cell)",
+        one / CELLS as u32
+    );
 }
 
 fn cell(store: &Store, i: usize) -> Commit {
     let output = store.put(format!("rows of {i}").as_bytes()).expect("put");
     let record = store.put(format!("record of {i}").as_bytes()).expect("put");
-    let artifact = format!("{{\"digest\":\"{output}\",\"media\":\"parquet\",\"bytes\":12345,\"rows\":32}}");
-    let names = ["requests", "chunks", "prompts", "cell", "server_metrics", "engine_log"];
-    let outputs: Vec<String> = names.iter().map(|name| format!("\"{name}\":{artifact}")).collect();
+    let artifact =
+        format!("{{\"digest\":\"{output}\",\"media\":\"parquet\",\"bytes\":12345,\"rows\":32}}");
+    let names = [
+        "requests",
+        "chunks",
+        "prompts",
+        "cell",
+        "server_metrics",
+        "engine_log",
+    ];
+    let outputs: Vec<String> = names
+        .iter()
+        .map(|name| format!("\"{name}\":{artifact}"))
+        .collect();
     Commit {
         experiment: "bench".to_owned(),
         stage: "ladder".to_owned(),

@@ -15,7 +15,8 @@ use arrow_schema::{DataType, Schema};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
@@ -43,12 +44,21 @@ impl ColumnReader {
         let path = store.path(digest);
         // The footer says which bytes to keep. If it cannot be read, hashing tells whether the object is
         // damaged or was never a table, so its error waits.
-        let footer = File::open(&path).map_err(ParquetError::from).and_then(|file| Footer::read(&file));
-        let ranges = footer.as_ref().map_or(Vec::new(), |footer| footer.ranges(columns));
-        let parts = store.get_parts(digest, &ranges).map_err(|e| TableError::new(e.to_string()))?;
+        let footer = File::open(&path)
+            .map_err(ParquetError::from)
+            .and_then(|file| Footer::read(&file));
+        let ranges = footer
+            .as_ref()
+            .map_or(Vec::new(), |footer| footer.ranges(columns));
+        let parts = store
+            .get_parts(digest, &ranges)
+            .map_err(|e| TableError::new(e.to_string()))?;
         let footer = footer.map_err(unreadable)?;
         let starts = ranges.iter().map(|range| range.start);
-        let kept = Kept { length: footer.length, parts: starts.zip(parts).collect() };
+        let kept = Kept {
+            length: footer.length,
+            parts: starts.zip(parts).collect(),
+        };
         Self::over(kept, columns).map_err(unreadable)
     }
 
@@ -58,12 +68,24 @@ impl ColumnReader {
         let options = ArrowReaderOptions::new().with_schema(Arc::new(coded(found.schema())));
         let found = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
         let rows = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let names: Vec<String> = found.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let names: Vec<String> = found
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect();
         let places = (0..names.len()).filter(|i| columns.contains(&names[*i].as_str()));
         let mask = ProjectionMask::roots(found.parquet_schema(), places);
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found);
-        let batches = builder.with_projection(mask).with_batch_size(BATCH).build()?;
-        Ok(Self { rows, names, batches })
+        let batches = builder
+            .with_projection(mask)
+            .with_batch_size(BATCH)
+            .build()?;
+        Ok(Self {
+            rows,
+            names,
+            batches,
+        })
     }
 
     /// Returns the number of rows of the table.
@@ -82,13 +104,20 @@ impl Iterator for ColumnReader {
 
     /// Returns the next rows, in the order of the table.
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.batches.next()?.map(|batch| ColumnBatch(Table::of(batch))).map_err(unreadable))
+        Some(
+            self.batches
+                .next()?
+                .map(|batch| ColumnBatch(Table::of(batch)))
+                .map_err(unreadable),
+        )
     }
 }
 
 impl std::fmt::Debug for ColumnReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ColumnReader").field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("ColumnReader")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }
 
@@ -139,10 +168,16 @@ impl ColumnBatch {
         let keys = codes.keys();
         Ok(match (answers.as_slice(), keys.null_count()) {
             ([answer], 0) => vec![*answer; self.rows()],
-            (answers, 0) => keys.values().iter().map(|key| answers[*key as usize]).collect(),
+            (answers, 0) => keys
+                .values()
+                .iter()
+                .map(|key| answers[*key as usize])
+                .collect(),
             (answers, _) => {
                 let null = of(None);
-                keys.iter().map(|key| key.map_or(null, |key| answers[key as usize])).collect()
+                keys.iter()
+                    .map(|key| key.map_or(null, |key| answers[key as usize]))
+                    .collect()
             }
         })
     }
@@ -174,7 +209,11 @@ impl Footer {
         let mut reader = ParquetMetaDataReader::new();
         reader.try_parse(file)?;
         let size = reader.metadata_size().unwrap_or(0) as u64;
-        Ok(Self { metadata: reader.finish()?, length: Length::len(file), size })
+        Ok(Self {
+            metadata: reader.finish()?,
+            length: Length::len(file),
+            size,
+        })
     }
 
     /// Returns where the columns lie, in each row group, and the footer itself: ranges that ascend, as few
@@ -182,7 +221,11 @@ impl Footer {
     fn ranges(&self, columns: &[&str]) -> Vec<Range<u64>> {
         let groups = self.metadata.row_groups().iter();
         let chunks = groups.flat_map(|group| group.columns()).filter(|chunk| {
-            chunk.column_path().parts().first().is_some_and(|name| columns.contains(&name.as_str()))
+            chunk
+                .column_path()
+                .parts()
+                .first()
+                .is_some_and(|name| columns.contains(&name.as_str()))
         });
         let footer = self.length.saturating_sub(self.size)..self.length;
         let mut places: Vec<Range<u64>> = chunks.filter_map(place).chain([footer]).collect();
@@ -200,8 +243,13 @@ impl Footer {
 
 /// Returns where a column's pages lie in the file; `None` if what is said of it makes no sense.
 fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
-    let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-    let (start, length) = (u64::try_from(start).ok()?, u64::try_from(chunk.compressed_size()).ok()?);
+    let start = chunk
+        .dictionary_page_offset()
+        .unwrap_or(chunk.data_page_offset());
+    let (start, length) = (
+        u64::try_from(start).ok()?,
+        u64::try_from(chunk.compressed_size()).ok()?,
+    );
     Some(start..start.checked_add(length)?)
 }
 
@@ -239,7 +287,9 @@ impl ChunkReader for Kept {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let mut part = self.from(start)?;
         if part.len() < length {
-            return Err(ParquetError::EOF(format!("{length} bytes from {start} leave the column")));
+            return Err(ParquetError::EOF(format!(
+                "{length} bytes from {start} leave the column"
+            )));
         }
         part.truncate(length);
         Ok(part)
@@ -262,7 +312,10 @@ mod tests {
             Column::text("constant", rows().map(|_| Some("measured"))),
             Column::int("n", rows().map(|row| (row % 3 != 0).then_some(row))).unit("tok"),
             Column::text("word", rows().map(word)),
-            Column::boolean("flag", rows().map(|row| (row % 4 != 1).then_some(row % 2 == 0))),
+            Column::boolean(
+                "flag",
+                rows().map(|row| (row % 4 != 1).then_some(row % 2 == 0)),
+            ),
         ])
         .unwrap()
     }
@@ -279,7 +332,8 @@ mod tests {
     fn read(store: &Store, digest: &Digest) -> Read {
         let (mut ints, mut flags, mut lengths, mut constant) = Read::default();
         let length = |word: Option<&str>| word.map_or(0, str::len);
-        for batch in ColumnReader::open(store, digest, &["constant", "n", "word", "flag"]).unwrap() {
+        for batch in ColumnReader::open(store, digest, &["constant", "n", "word", "flag"]).unwrap()
+        {
             let batch = batch.unwrap();
             let (n, flag) = (batch.ints("n").unwrap(), batch.booleans("flag").unwrap());
             ints.extend((0..batch.rows()).map(|row| n.get(row)));
@@ -291,9 +345,20 @@ mod tests {
     }
 
     fn expected(table: &Table) -> Read {
-        let lengths =
-            |name: &str| table.text(name).unwrap().into_iter().map(|w| w.map_or(0, str::len)).collect();
-        (table.int("n").unwrap(), table.boolean("flag").unwrap(), lengths("word"), lengths("constant"))
+        let lengths = |name: &str| {
+            table
+                .text(name)
+                .unwrap()
+                .into_iter()
+                .map(|w| w.map_or(0, str::len))
+                .collect()
+        };
+        (
+            table.int("n").unwrap(),
+            table.boolean("flag").unwrap(),
+            lengths("word"),
+            lengths("constant"),
+        )
     }
 
     #[test]
@@ -301,8 +366,16 @@ mod tests {
         let (_folder, store) = store();
         let digest = store.put(&sample().to_parquet().unwrap()).unwrap();
         let reader = ColumnReader::open(&store, &digest, &["n"]).unwrap();
-        assert_eq!((reader.rows(), reader.names()), (BATCH + 5, sample().names().as_slice()));
-        assert_eq!(reader.map(|batch| batch.unwrap().rows()).collect::<Vec<_>>(), [BATCH, 5]);
+        assert_eq!(
+            (reader.rows(), reader.names()),
+            (BATCH + 5, sample().names().as_slice())
+        );
+        assert_eq!(
+            reader
+                .map(|batch| batch.unwrap().rows())
+                .collect::<Vec<_>>(),
+            [BATCH, 5]
+        );
         assert_eq!(read(&store, &digest), expected(&sample()));
     }
 
@@ -317,7 +390,8 @@ mod tests {
                 .set_max_row_group_row_count(Some(1000))
                 .build();
             let mut bytes = Vec::new();
-            let mut writer = ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
+            let mut writer =
+                ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
             writer.write(table.batch()).unwrap();
             writer.close().unwrap();
             let found = read(&store, &store.put(&bytes).unwrap());
@@ -329,14 +403,29 @@ mod tests {
     fn a_column_not_there_is_null_and_one_of_another_type_is_refused() {
         let (_folder, store) = store();
         let digest = store.put(&sample().to_parquet().unwrap()).unwrap();
-        let batch = ColumnReader::open(&store, &digest, &["n"]).unwrap().next().unwrap().unwrap();
+        let batch = ColumnReader::open(&store, &digest, &["n"])
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
         assert_eq!(batch.ints("nothing").unwrap().get(1), None);
         // Not read is as good as not there.
-        assert!(batch.of_each_text("word", |word| word.is_none()).unwrap().into_iter().all(|null| null));
+        assert!(
+            batch
+                .of_each_text("word", |word| word.is_none())
+                .unwrap()
+                .into_iter()
+                .all(|null| null)
+        );
         let error = batch.of_each_text("n", |_| ()).unwrap_err().to_string();
         assert_eq!(error, "column `n` holds Int64, not text");
         let none: Vec<_> = ColumnReader::open(&store, &digest, &[]).unwrap().collect();
-        assert_eq!(none.into_iter().map(|batch| batch.unwrap().rows()).sum::<usize>(), BATCH + 5);
+        assert_eq!(
+            none.into_iter()
+                .map(|batch| batch.unwrap().rows())
+                .sum::<usize>(),
+            BATCH + 5
+        );
     }
 
     #[test]
@@ -345,12 +434,17 @@ mod tests {
         let bytes = sample().to_parquet().unwrap();
         let digest = store.put(&bytes).unwrap();
         let path = store.path(&digest);
-        for at in (0..bytes.len()).step_by(bytes.len() / 50).chain(bytes.len() - 12..bytes.len()) {
+        for at in (0..bytes.len())
+            .step_by(bytes.len() / 50)
+            .chain(bytes.len() - 12..bytes.len())
+        {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             std::fs::remove_file(&path).unwrap();
             std::fs::write(&path, &damaged).unwrap();
-            let error = ColumnReader::open(&store, &digest, &["n"]).unwrap_err().to_string();
+            let error = ColumnReader::open(&store, &digest, &["n"])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("is damaged"), "byte {at}: {error}");
         }
     }
@@ -358,12 +452,19 @@ mod tests {
     #[test]
     fn what_is_missing_or_no_table_is_told_apart() {
         let (_folder, store) = store();
-        let open = |digest: &Digest| ColumnReader::open(&store, digest, &["n"]).unwrap_err().to_string();
+        let open = |digest: &Digest| {
+            ColumnReader::open(&store, digest, &["n"])
+                .unwrap_err()
+                .to_string()
+        };
         let missing = open(&Digest::of(b"nothing"));
         assert!(missing.ends_with("is not in the store"), "{missing}");
         for bytes in [b"".as_slice(), b"PAR1", b"PAR1 nonsense PAR1"] {
             let error = open(&store.put(bytes).unwrap());
-            assert!(error.starts_with("not a readable Parquet table: "), "{error}");
+            assert!(
+                error.starts_with("not a readable Parquet table: "),
+                "{error}"
+            );
         }
     }
 }

@@ -67,7 +67,11 @@ pub struct DigestParseError(String);
 
 impl fmt::Display for DigestParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a digest: expected `b3:` and 64 hexadecimal digits", self.0)
+        write!(
+            f,
+            "`{}` is not a digest: expected `b3:` and 64 hexadecimal digits",
+            self.0
+        )
     }
 }
 

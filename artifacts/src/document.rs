@@ -10,14 +10,17 @@ pub fn at_path<'a>(document: &'a Json, path: &str) -> Option<&'a Json> {
     if path.is_empty() {
         return Some(document);
     }
-    path.match_indices('.').map(|(i, _)| i).chain([path.len()]).find_map(|end| {
-        let child = match document {
-            Json::Object(map) => map.get(&path[..end]),
-            Json::Array(items) => path[..end].parse::<usize>().ok().and_then(|i| items.get(i)),
-            _ => None,
-        };
-        at_path(child?, path.get(end + 1..).unwrap_or(""))
-    })
+    path.match_indices('.')
+        .map(|(i, _)| i)
+        .chain([path.len()])
+        .find_map(|end| {
+            let child = match document {
+                Json::Object(map) => map.get(&path[..end]),
+                Json::Array(items) => path[..end].parse::<usize>().ok().and_then(|i| items.get(i)),
+                _ => None,
+            };
+            at_path(child?, path.get(end + 1..).unwrap_or(""))
+        })
 }
 
 impl Scalar {
@@ -49,7 +52,10 @@ mod tests {
         assert_eq!(at_path(&document, "a.b.c.1.d"), Some(&json!("x")));
         assert_eq!(at_path(&document, "a.b"), Some(&json!(1)));
         assert_eq!(at_path(&document, ""), Some(&document));
-        assert_eq!((at_path(&document, "a.c"), at_path(&document, "a.b.c.2")), (None, None));
+        assert_eq!(
+            (at_path(&document, "a.c"), at_path(&document, "a.b.c.2")),
+            (None, None)
+        );
     }
 
     #[test]

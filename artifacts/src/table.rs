@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
@@ -113,7 +115,13 @@ pub struct Column {
 impl Column {
     /// Makes a column without unit or description.
     pub fn new(name: impl Into<String>, data: ColumnData) -> Self {
-        Self { name: name.into(), unit: None, description: None, ratio: None, data }
+        Self {
+            name: name.into(),
+            unit: None,
+            description: None,
+            ratio: None,
+            data,
+        }
     }
 
     /// Makes a column of integers.
@@ -131,11 +139,17 @@ impl Column {
         name: impl Into<String>,
         values: impl IntoIterator<Item = Option<T>>,
     ) -> Self {
-        Self::new(name, ColumnData::Text(values.into_iter().map(|v| v.map(Into::into)).collect()))
+        Self::new(
+            name,
+            ColumnData::Text(values.into_iter().map(|v| v.map(Into::into)).collect()),
+        )
     }
 
     /// Makes a column of truth values.
-    pub fn boolean(name: impl Into<String>, values: impl IntoIterator<Item = Option<bool>>) -> Self {
+    pub fn boolean(
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = Option<bool>>,
+    ) -> Self {
         Self::new(name, ColumnData::Bool(values.into_iter().collect()))
     }
 
@@ -151,20 +165,45 @@ impl Column {
         let float = some(|v| matches!(v, Scalar::Float(_)));
         let int = some(|v| matches!(v, Scalar::Int(_)));
         if usize::from(text) + usize::from(boolean) + usize::from(float || int) > 1 {
-            return Err(TableError::new(format!("column `{name}` mixes text, truth values and numbers")));
+            return Err(TableError::new(format!(
+                "column `{name}` mixes text, truth values and numbers"
+            )));
         }
         let data = if boolean {
             ColumnData::Bool(
-                values.iter().map(|v| if let Scalar::Bool(b) = v { Some(*b) } else { None }).collect(),
+                values
+                    .iter()
+                    .map(|v| {
+                        if let Scalar::Bool(b) = v {
+                            Some(*b)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect(),
             )
         } else if float {
             ColumnData::Float(values.iter().map(Scalar::as_f64).collect())
         } else if int {
             ColumnData::Int(
-                values.iter().map(|v| if let Scalar::Int(i) = v { Some(*i) } else { None }).collect(),
+                values
+                    .iter()
+                    .map(|v| {
+                        if let Scalar::Int(i) = v {
+                            Some(*i)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect(),
             )
         } else {
-            ColumnData::Text(values.iter().map(|v| v.as_str().map(str::to_owned)).collect())
+            ColumnData::Text(
+                values
+                    .iter()
+                    .map(|v| v.as_str().map(str::to_owned))
+                    .collect(),
+            )
         };
         Ok(Self::new(name, data))
     }
@@ -186,7 +225,10 @@ impl Column {
     /// States what is over what.
     #[must_use]
     pub fn over(mut self, numerator: impl Into<String>, denominator: impl Into<String>) -> Self {
-        self.ratio = Some(Ratio { numerator: numerator.into(), denominator: denominator.into() });
+        self.ratio = Some(Ratio {
+            numerator: numerator.into(),
+            denominator: denominator.into(),
+        });
         self
     }
 
@@ -230,7 +272,11 @@ impl Column {
         if let Some(description) = &self.description {
             metadata.insert("description".to_owned(), description.clone());
         }
-        if let Some(Ratio { numerator, denominator }) = &self.ratio {
+        if let Some(Ratio {
+            numerator,
+            denominator,
+        }) = &self.ratio
+        {
             metadata.insert("numerator".to_owned(), numerator.clone());
             metadata.insert("denominator".to_owned(), denominator.clone());
         }
@@ -241,7 +287,9 @@ impl Column {
         match &self.data {
             ColumnData::Int(values) => Arc::new(Int64Array::from_iter(values.iter().copied())),
             ColumnData::Float(values) => Arc::new(Float64Array::from_iter(values.iter().copied())),
-            ColumnData::Text(values) => Arc::new(StringArray::from_iter(values.iter().map(Option::as_deref))),
+            ColumnData::Text(values) => {
+                Arc::new(StringArray::from_iter(values.iter().map(Option::as_deref)))
+            }
             ColumnData::Bool(values) => Arc::new(BooleanArray::from_iter(values.iter().copied())),
         }
     }
@@ -258,7 +306,10 @@ impl TableError {
 
     /// Says that a table of the columns `names` has none of this name.
     pub fn no_column(column: &str, names: &[String]) -> Self {
-        Self(format!("no column `{column}`; there are: {}", names.join(", ")))
+        Self(format!(
+            "no column `{column}`; there are: {}",
+            names.join(", ")
+        ))
     }
 }
 
@@ -289,8 +340,14 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::new`].
-    #[expect(clippy::needless_pass_by_value, reason = "callers build the columns in place")]
-    pub fn with_metadata(columns: Vec<Column>, metadata: &[(&str, &str)]) -> Result<Self, TableError> {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers build the columns in place"
+    )]
+    pub fn with_metadata(
+        columns: Vec<Column>,
+        metadata: &[(&str, &str)],
+    ) -> Result<Self, TableError> {
         let Some(first) = columns.first() else {
             return Err(TableError::new("a table needs at least one column"));
         };
@@ -306,16 +363,23 @@ impl Table {
                 )));
             }
             if !seen.insert(&column.name) {
-                return Err(TableError::new(format!("two columns are named `{}`", column.name)));
+                return Err(TableError::new(format!(
+                    "two columns are named `{}`",
+                    column.name
+                )));
             }
         }
-        let metadata: HashMap<_, _> =
-            metadata.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let schema =
-            Schema::new_with_metadata(columns.iter().map(Column::field).collect::<Vec<_>>(), metadata);
+        let metadata: HashMap<_, _> = metadata
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        let schema = Schema::new_with_metadata(
+            columns.iter().map(Column::field).collect::<Vec<_>>(),
+            metadata,
+        );
         let arrays = columns.iter().map(Column::array).collect();
-        let batch =
-            RecordBatch::try_new(Arc::new(schema), arrays).map_err(|e| TableError::new(e.to_string()))?;
+        let batch = RecordBatch::try_new(Arc::new(schema), arrays)
+            .map_err(|e| TableError::new(e.to_string()))?;
         Ok(Self { batch })
     }
 
@@ -330,7 +394,12 @@ impl Table {
 
     /// Returns the column names in order.
     pub fn names(&self) -> Vec<String> {
-        self.batch.schema().fields().iter().map(|f| f.name().clone()).collect()
+        self.batch
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| f.name().clone())
+            .collect()
     }
 
     /// Returns whether there is a column of this name.
@@ -340,20 +409,38 @@ impl Table {
 
     /// Returns the unit of a column, if it states one.
     pub fn unit(&self, column: &str) -> Option<String> {
-        self.batch.schema().field_with_name(column).ok()?.metadata().get("unit").cloned()
+        self.batch
+            .schema()
+            .field_with_name(column)
+            .ok()?
+            .metadata()
+            .get("unit")
+            .cloned()
     }
 
     /// Returns the meaning of a column, if it states one.
     pub fn description(&self, column: &str) -> Option<String> {
-        self.batch.schema().field_with_name(column).ok()?.metadata().get("description").cloned()
+        self.batch
+            .schema()
+            .field_with_name(column)
+            .ok()?
+            .metadata()
+            .get("description")
+            .cloned()
     }
 
     /// Returns what is over what in a column of ratios, if it states that.
     pub fn ratio(&self, column: &str) -> Option<Ratio> {
         let schema = self.batch.schema();
         let notes = schema.field_with_name(column).ok()?.metadata();
-        let (numerator, denominator) = (notes.get("numerator")?.clone(), notes.get("denominator")?.clone());
-        Some(Ratio { numerator, denominator })
+        let (numerator, denominator) = (
+            notes.get("numerator")?.clone(),
+            notes.get("denominator")?.clone(),
+        );
+        Some(Ratio {
+            numerator,
+            denominator,
+        })
     }
 
     /// Returns a table-wide note.
@@ -367,13 +454,18 @@ impl Table {
     }
 
     fn array(&self, column: &str) -> Result<&ArrayRef, TableError> {
-        self.batch.column_by_name(column).ok_or_else(|| TableError::no_column(column, &self.names()))
+        self.batch
+            .column_by_name(column)
+            .ok_or_else(|| TableError::no_column(column, &self.names()))
     }
 
     fn typed<T: 'static>(&self, column: &str, wanted: &str) -> Result<&T, TableError> {
         let array = self.array(column)?;
         array.as_any().downcast_ref::<T>().ok_or_else(|| {
-            TableError::new(format!("column `{column}` holds {}, not {wanted}", array.data_type()))
+            TableError::new(format!(
+                "column `{column}` holds {}, not {wanted}",
+                array.data_type()
+            ))
         })
     }
 
@@ -382,7 +474,10 @@ impl Table {
     /// # Errors
     /// If there is no such column or it holds something else.
     pub fn int(&self, column: &str) -> Result<Vec<Option<i64>>, TableError> {
-        Ok(self.typed::<Int64Array>(column, "integers")?.iter().collect())
+        Ok(self
+            .typed::<Int64Array>(column, "integers")?
+            .iter()
+            .collect())
     }
 
     /// Returns a column of doubles (rows long); a column of integers widens.
@@ -393,7 +488,10 @@ impl Table {
         if let Ok(ints) = self.typed::<Int64Array>(column, "integers") {
             return Ok(ints.iter().map(|v| v.map(|i| i as f64)).collect());
         }
-        Ok(self.typed::<Float64Array>(column, "numbers")?.iter().collect())
+        Ok(self
+            .typed::<Float64Array>(column, "numbers")?
+            .iter()
+            .collect())
     }
 
     /// Returns a column of text (rows long).
@@ -409,7 +507,10 @@ impl Table {
     /// # Errors
     /// If there is no such column or it holds something else.
     pub fn boolean(&self, column: &str) -> Result<Vec<Option<bool>>, TableError> {
-        Ok(self.typed::<BooleanArray>(column, "truth values")?.iter().collect())
+        Ok(self
+            .typed::<BooleanArray>(column, "truth values")?
+            .iter()
+            .collect())
     }
 
     /// Returns one value.
@@ -434,7 +535,10 @@ impl Table {
         } else if let Some(values) = any.downcast_ref::<BooleanArray>() {
             Ok(Scalar::Bool(values.value(row)))
         } else {
-            Err(TableError::new(format!("column `{column}` holds {}", array.data_type())))
+            Err(TableError::new(format!(
+                "column `{column}` holds {}",
+                array.data_type()
+            )))
         }
     }
 
@@ -447,9 +551,12 @@ impl Table {
         let data = match array.data_type() {
             DataType::Int64 => ColumnData::Int(self.int(name)?),
             DataType::Float64 => ColumnData::Float(self.float(name)?),
-            DataType::Utf8 => {
-                ColumnData::Text(self.text(name)?.into_iter().map(|v| v.map(str::to_owned)).collect())
-            }
+            DataType::Utf8 => ColumnData::Text(
+                self.text(name)?
+                    .into_iter()
+                    .map(|v| v.map(str::to_owned))
+                    .collect(),
+            ),
             DataType::Boolean => ColumnData::Bool(self.boolean(name)?),
             other => return Err(TableError::new(format!("column `{name}` holds {other}"))),
         };
@@ -471,7 +578,9 @@ impl Table {
         let schema = self.batch.schema();
         let mut writer = ArrowWriter::try_new(&mut bytes, schema, Some(writer_properties()))
             .map_err(|e| TableError::new(e.to_string()))?;
-        writer.write(&self.batch).map_err(|e| TableError::new(e.to_string()))?;
+        writer
+            .write(&self.batch)
+            .map_err(|e| TableError::new(e.to_string()))?;
         writer.close().map_err(|e| TableError::new(e.to_string()))?;
         Ok(bytes)
     }
@@ -484,7 +593,10 @@ impl Table {
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(unreadable)?;
         let schema = builder.schema().clone();
         let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let reader = builder.with_batch_size(rows.max(1)).build().map_err(unreadable)?;
+        let reader = builder
+            .with_batch_size(rows.max(1))
+            .build()
+            .map_err(unreadable)?;
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
         // A batch may end with a row group, so there may be several. The schema is the
         // batches' own: theirs lacks the table-wide notes.
@@ -548,7 +660,10 @@ mod tests {
 
     #[test]
     fn equal_tables_give_equal_bytes() {
-        assert_eq!(sample().to_parquet().unwrap(), sample().to_parquet().unwrap());
+        assert_eq!(
+            sample().to_parquet().unwrap(),
+            sample().to_parquet().unwrap()
+        );
         let again = Table::from_parquet(sample().to_parquet().unwrap()).unwrap();
         assert_eq!(again.to_parquet().unwrap(), sample().to_parquet().unwrap());
     }
@@ -562,7 +677,8 @@ mod tests {
 
     #[test]
     fn columns_of_unequal_length_are_refused() {
-        let error = Table::new(vec![Column::int("a", [Some(1)]), Column::int("b", [])]).unwrap_err();
+        let error =
+            Table::new(vec![Column::int("a", [Some(1)]), Column::int("b", [])]).unwrap_err();
         assert_eq!(error.to_string(), "column `b` has 0 rows, `a` has 1");
     }
 

@@ -17,7 +17,8 @@ impl<'a, A: Array> InPlace<'a, A> {
 
     #[inline]
     fn at(&self, row: usize) -> Option<&A> {
-        self.0.filter(|values| values.nulls().is_none_or(|nulls| nulls.is_valid(row)))
+        self.0
+            .filter(|values| values.nulls().is_none_or(|nulls| nulls.is_valid(row)))
     }
 }
 
@@ -61,7 +62,9 @@ impl<'a> InPlace<'a, StringArray> {
     /// If there is no such row.
     #[inline]
     pub fn get(&self, row: usize) -> Option<&'a str> {
-        self.0.filter(|values| values.is_valid(row)).map(|values| values.value(row))
+        self.0
+            .filter(|values| values.is_valid(row))
+            .map(|values| values.value(row))
     }
 }
 
@@ -104,9 +107,14 @@ impl Table {
         wanted: &str,
         cast: impl FnOnce(&'a ArrayRef) -> Option<&'a A>,
     ) -> Result<InPlace<'a, A>, TableError> {
-        let Some(array) = self.batch().column_by_name(column) else { return Ok(InPlace(None)) };
+        let Some(array) = self.batch().column_by_name(column) else {
+            return Ok(InPlace(None));
+        };
         let typed = cast(array).ok_or_else(|| {
-            TableError::new(format!("column `{column}` holds {}, not {wanted}", array.data_type()))
+            TableError::new(format!(
+                "column `{column}` holds {}, not {wanted}",
+                array.data_type()
+            ))
         })?;
         Ok(InPlace(Some(typed)))
     }
@@ -129,7 +137,13 @@ mod tests {
     #[test]
     fn values_in_place_are_those_of_the_column_and_a_column_not_there_is_null() {
         let table = sample();
-        assert_eq!([table.ints("n").unwrap().get(0), table.ints("n").unwrap().get(1)], [Some(3), None]);
+        assert_eq!(
+            [
+                table.ints("n").unwrap().get(0),
+                table.ints("n").unwrap().get(1)
+            ],
+            [Some(3), None]
+        );
         assert_eq!(table.floats("x").unwrap().get(1), Some(0.5));
         assert_eq!(table.texts("word").unwrap().get(0), Some("ok"));
         assert_eq!(table.booleans("flag").unwrap().get(1), None);

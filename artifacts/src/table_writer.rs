@@ -50,10 +50,19 @@ impl TableWriter {
     ) -> Result<Self, TableError> {
         let empty = columns.iter().map(Column::without_values).collect();
         let schema = Table::with_metadata(empty, metadata)?.batch().schema();
-        let file = File::create(path).map_err(|e| TableError::new(format!("{}: {e}", path.display())))?;
-        let writer = ArrowWriter::try_new(BufWriter::new(file), schema.clone(), Some(writer_properties()))
-            .map_err(|e| TableError::new(e.to_string()))?;
-        Ok(Self { writer, waiting: BatchCoalescer::new(schema, ROWS), rows: 0 })
+        let file =
+            File::create(path).map_err(|e| TableError::new(format!("{}: {e}", path.display())))?;
+        let writer = ArrowWriter::try_new(
+            BufWriter::new(file),
+            schema.clone(),
+            Some(writer_properties()),
+        )
+        .map_err(|e| TableError::new(e.to_string()))?;
+        Ok(Self {
+            writer,
+            waiting: BatchCoalescer::new(schema, ROWS),
+            rows: 0,
+        })
     }
 
     /// Appends rows.
@@ -67,13 +76,20 @@ impl TableWriter {
             return Err(TableError::new(format!(
                 "the rows have the columns {}; declared were {}, and units and meanings are compared too",
                 table.names().join(", "),
-                schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", ")
+                schema
+                    .fields()
+                    .iter()
+                    .map(|f| f.name().as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
             )));
         }
         let batch = RecordBatch::try_new(schema, table.batch().columns().to_vec())
             .map_err(|e| TableError::new(e.to_string()))?;
         self.rows += table.rows() as u64;
-        self.waiting.push_batch(batch).map_err(|e| TableError::new(e.to_string()))?;
+        self.waiting
+            .push_batch(batch)
+            .map_err(|e| TableError::new(e.to_string()))?;
         self.drain()
     }
 
@@ -82,18 +98,27 @@ impl TableWriter {
     /// # Errors
     /// If the disk refuses.
     pub fn finish(mut self) -> Result<u64, TableError> {
-        self.waiting.finish_buffered_batch().map_err(|e| TableError::new(e.to_string()))?;
+        self.waiting
+            .finish_buffered_batch()
+            .map_err(|e| TableError::new(e.to_string()))?;
         self.drain()?;
-        let mut file = self.writer.into_inner().map_err(|e| TableError::new(e.to_string()))?;
+        let mut file = self
+            .writer
+            .into_inner()
+            .map_err(|e| TableError::new(e.to_string()))?;
         file.flush().map_err(|e| TableError::new(e.to_string()))?;
         Ok(self.rows)
     }
 
     fn drain(&mut self) -> Result<(), TableError> {
         while let Some(batch) = self.waiting.next_completed_batch() {
-            self.writer.write(&batch).map_err(|e| TableError::new(e.to_string()))?;
+            self.writer
+                .write(&batch)
+                .map_err(|e| TableError::new(e.to_string()))?;
             if self.writer.in_progress_size() > GROUP_BYTES {
-                self.writer.flush().map_err(|e| TableError::new(e.to_string()))?;
+                self.writer
+                    .flush()
+                    .map_err(|e| TableError::new(e.to_string()))?;
             }
         }
         Ok(())
@@ -102,6 +127,8 @@ impl TableWriter {
 
 impl std::fmt::Debug for TableWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TableWriter").field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("TableWriter")
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }

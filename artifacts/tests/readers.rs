@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 fn columns(rows: i64) -> Vec<Column> {
     let some = |i: i64| i % 7 != 3;
     vec![
-        Column::text("engine", (0..rows).map(|i| some(i).then(|| format!("engine-{}", i % 3)))),
+        Column::text(
+            "engine",
+            (0..rows).map(|i| some(i).then(|| format!("engine-{}", i % 3))),
+        ),
         Column::int("tokens", (0..rows).map(|i| some(i).then_some(i))).unit("tok"),
         Column::float("ttft", (0..rows).map(|i| some(i).then(|| i as f64 / 8.0)))
             .unit("ms")
@@ -24,7 +27,11 @@ fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
     let given = std::env::var("BENCHTRAIL_PYTHON").ok();
     let python = given.as_deref().unwrap_or("python3");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/readers.py");
-    let output = Command::new(python).arg(script).arg(tool).args(files).output();
+    let output = Command::new(python)
+        .arg(script)
+        .arg(tool)
+        .args(files)
+        .output();
     let why = match &output {
         Ok(output) if output.status.success() => {
             return Some(serde_json::from_slice(&output.stdout).unwrap());
@@ -39,21 +46,33 @@ fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the tests is told what was not tested")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the tests is told what was not tested"
+)]
 fn skipped(what: &str) {
     eprintln!("skipped: {what}");
 }
 
 fn opens_in(tool: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let (whole, streamed) = (folder.path().join("whole.parquet"), folder.path().join("streamed.parquet"));
-    std::fs::write(&whole, Table::new(columns(100)).unwrap().to_parquet().unwrap()).unwrap();
+    let (whole, streamed) = (
+        folder.path().join("whole.parquet"),
+        folder.path().join("streamed.parquet"),
+    );
+    std::fs::write(
+        &whole,
+        Table::new(columns(100)).unwrap().to_parquet().unwrap(),
+    )
+    .unwrap();
     let mut writer = TableWriter::create(&streamed, &columns(0)).unwrap();
     for _ in 0..200 {
         writer.write(&Table::new(columns(100)).unwrap()).unwrap();
     }
     writer.finish().unwrap();
-    let Some(found) = ask(tool, [&whole, &streamed]) else { return };
+    let Some(found) = ask(tool, [&whole, &streamed]) else {
+        return;
+    };
     // 14 of 100 rows are null; 0 + 1 + … + 99 = 4950, without 3, 10, …, 94 it is 4271.
     let expected = |times: i64| {
         json!({

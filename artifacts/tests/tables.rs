@@ -9,8 +9,16 @@ fn fixed(rows: std::ops::Range<i64>) -> Table {
         Column::int("request", rows.clone().map(|i| some(i, 7)))
             .unit("1")
             .describe("position in the schedule"),
-        Column::float("ttft", rows.clone().map(|i| some(i, 11).map(|i| i as f64 / 3.0))).unit("ms"),
-        Column::text("status", rows.clone().map(|i| some(i, 5).map(|i| format!("status {}", i % 17)))),
+        Column::float(
+            "ttft",
+            rows.clone().map(|i| some(i, 11).map(|i| i as f64 / 3.0)),
+        )
+        .unit("ms"),
+        Column::text(
+            "status",
+            rows.clone()
+                .map(|i| some(i, 5).map(|i| format!("status {}", i % 17))),
+        ),
         Column::boolean("ok", rows.map(|i| some(i, 13).map(|i| i % 2 == 0))),
     ])
     .unwrap()
@@ -20,7 +28,11 @@ fn fixed(rows: std::ops::Range<i64>) -> Table {
 fn streamed(total: i64, cuts: &[i64]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.parquet");
-    let columns: Vec<Column> = fixed(0..1).names().iter().map(|n| fixed(0..1).column(n).unwrap()).collect();
+    let columns: Vec<Column> = fixed(0..1)
+        .names()
+        .iter()
+        .map(|n| fixed(0..1).column(n).unwrap())
+        .collect();
     let mut writer = TableWriter::create(&path, &columns).unwrap();
     let mut from = 0;
     for to in cuts.iter().copied().chain([total]) {
@@ -35,12 +47,30 @@ fn streamed(total: i64, cuts: &[i64]) -> Vec<u8> {
 fn the_bytes_of_a_fixed_table_never_change() {
     // A change here is a change of the artifact format's version: say so where it is made.
     let digest = |rows| Digest::of(&fixed(rows).to_parquet().unwrap()).to_string();
-    assert_eq!(digest(0..0), "b3:69967d2325cc19bc8477c78fbf81aa6645ae098dcfbb0f22bbc5b836a54b4569");
-    assert_eq!(digest(0..100), "b3:98a943636108374ae298e8767783445ae83220fd7192e71f2ea17c40821b8ebe");
-    assert_eq!(digest(0..5000), "b3:f9767c441bcc5143912c3630a6a9a6fa4ecff109ce79e8fb662fb30d39120a76");
-    let notes = [("operator", "ladder"), ("b", "2"), ("a", "1"), ("seed", "164"), ("reference", "serial")];
-    let noted =
-        Table::with_metadata(vec![Column::int("n", [Some(1)]).unit("1").describe("one")], &notes).unwrap();
+    assert_eq!(
+        digest(0..0),
+        "b3:69967d2325cc19bc8477c78fbf81aa6645ae098dcfbb0f22bbc5b836a54b4569"
+    );
+    assert_eq!(
+        digest(0..100),
+        "b3:98a943636108374ae298e8767783445ae83220fd7192e71f2ea17c40821b8ebe"
+    );
+    assert_eq!(
+        digest(0..5000),
+        "b3:f9767c441bcc5143912c3630a6a9a6fa4ecff109ce79e8fb662fb30d39120a76"
+    );
+    let notes = [
+        ("operator", "ladder"),
+        ("b", "2"),
+        ("a", "1"),
+        ("seed", "164"),
+        ("reference", "serial"),
+    ];
+    let noted = Table::with_metadata(
+        vec![Column::int("n", [Some(1)]).unit("1").describe("one")],
+        &notes,
+    )
+    .unwrap();
     assert_eq!(
         Digest::of(&noted.to_parquet().unwrap()).to_string(),
         "b3:48a60c6c2945f3d9e7707a61f9163920071255481a2976d6cc48d44e2acc432d"
@@ -49,7 +79,10 @@ fn the_bytes_of_a_fixed_table_never_change() {
 
 #[test]
 fn a_streamed_table_has_the_bytes_of_the_same_table_written_in_one_piece() {
-    assert_eq!(streamed(20_000, &[1, 1, 5000, 9001]), fixed(0..20_000).to_parquet().unwrap());
+    assert_eq!(
+        streamed(20_000, &[1, 1, 5000, 9001]),
+        fixed(0..20_000).to_parquet().unwrap()
+    );
 }
 
 #[test]
@@ -57,7 +90,10 @@ fn a_table_of_more_than_one_row_group_is_read_back_whole() {
     let rows = (1 << 20) + 1500_i64;
     let table = Table::new(vec![
         Column::int("i", (0..rows).map(|i| (i % 3 != 0).then_some(i % 1000))),
-        Column::text("t", (0..rows).map(|i| Some(if i % 2 == 0 { "even" } else { "odd" }))),
+        Column::text(
+            "t",
+            (0..rows).map(|i| Some(if i % 2 == 0 { "even" } else { "odd" })),
+        ),
     ])
     .unwrap();
     let back = Table::from_parquet(table.to_parquet().unwrap()).unwrap();
@@ -78,7 +114,13 @@ fn rows_with_another_unit_are_refused() {
     let declared = [Column::float("ttft", []).unit("ms")];
     let mut writer = TableWriter::create(&folder.path().join("t"), &declared).unwrap();
     let seconds = Table::new(vec![Column::float("ttft", [Some(1.0)]).unit("s")]).unwrap();
-    assert!(writer.write(&seconds).unwrap_err().to_string().contains("units"));
+    assert!(
+        writer
+            .write(&seconds)
+            .unwrap_err()
+            .to_string()
+            .contains("units")
+    );
     let ms = Table::new(vec![Column::float("ttft", [Some(1.0)]).unit("ms")]).unwrap();
     writer.write(&ms).unwrap();
     assert_eq!(writer.finish().unwrap(), 1);

@@ -19,12 +19,18 @@ const MOST_BYTES: u64 = 64 << 30;
 /// If a file cannot be read or the archive not be written.
 pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     let fault = |e| BundleError::Io(archive.to_owned(), e);
-    let name = folder
-        .file_name()
-        .ok_or_else(|| BundleError::Io(folder.to_owned(), io::Error::other("the directory has no name")))?;
+    let name = folder.file_name().ok_or_else(|| {
+        BundleError::Io(
+            folder.to_owned(),
+            io::Error::other("the directory has no name"),
+        )
+    })?;
     // The compressor reads while the tar is written: a temporary file lies between them, since
     // both want to drive.
-    let near = archive.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let near = archive
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let mut plain = tempfile::tempfile_in(near).map_err(fault)?;
     {
         let mut builder = tar::Builder::new(io::BufWriter::new(&mut plain));
@@ -37,9 +43,14 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
             header.set_mode(0o644);
             header.set_mtime(0);
             header.set_cksum();
-            builder.append_data(&mut header, Path::new(name).join(&path), file).map_err(fault)?;
+            builder
+                .append_data(&mut header, Path::new(name).join(&path), file)
+                .map_err(fault)?;
         }
-        builder.into_inner().and_then(|mut inner| inner.flush()).map_err(fault)?;
+        builder
+            .into_inner()
+            .and_then(|mut inner| inner.flush())
+            .map_err(fault)?;
     }
     io::Seek::rewind(&mut plain).map_err(fault)?;
     let mut target = tempfile::NamedTempFile::new_in(near).map_err(fault)?;
@@ -50,7 +61,11 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     drop(compressor);
     // A temporary file is closed to others; an archive is made to be given away.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    target.as_file().set_permissions(open).and_then(|()| target.as_file().sync_all()).map_err(fault)?;
+    target
+        .as_file()
+        .set_permissions(open)
+        .and_then(|()| target.as_file().sync_all())
+        .map_err(fault)?;
     target.persist(archive).map_err(|e| fault(e.error))?;
     Ok(())
 }
@@ -73,9 +88,16 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
         let path = entry.path().map_err(damaged)?.into_owned();
         let plain = path.components().all(|c| matches!(c, Component::Normal(_)));
         if !plain || entry.header().entry_type() != tar::EntryType::Regular {
-            return Err(malformed(format!("{} is no plain file of a bundle", path.display())));
+            return Err(malformed(format!(
+                "{} is no plain file of a bundle",
+                path.display()
+            )));
         }
-        let first = path.components().next().and_then(|c| c.as_os_str().to_str()).map(str::to_owned);
+        let first = path
+            .components()
+            .next()
+            .and_then(|c| c.as_os_str().to_str())
+            .map(str::to_owned);
         let first = first.ok_or_else(|| malformed("a name that is no text".to_owned()))?;
         if *top.get_or_insert_with(|| first.clone()) != first {
             return Err(malformed("it holds more than one directory".to_owned()));
@@ -96,11 +118,14 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
     fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            let name = entry
-                .file_name()
-                .into_string()
-                .map_err(|name| io::Error::other(format!("{} is no text", Path::new(&name).display())))?;
-            let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+            let name = entry.file_name().into_string().map_err(|name| {
+                io::Error::other(format!("{} is no text", Path::new(&name).display()))
+            })?;
+            let path = if prefix.is_empty() {
+                name
+            } else {
+                format!("{prefix}/{name}")
+            };
             if entry.file_type()?.is_dir() {
                 walk(&entry.path(), &path, found)?;
             } else {
@@ -123,7 +148,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("b/report")).unwrap();
         fs::write(folder.path().join("b/manifest.json"), "{}").unwrap();
-        fs::write(folder.path().join("b/report/report.md"), "text\n".repeat(100_000)).unwrap();
+        fs::write(
+            folder.path().join("b/report/report.md"),
+            "text\n".repeat(100_000),
+        )
+        .unwrap();
         folder
     }
 
@@ -134,10 +163,16 @@ mod tests {
         pack(&folder.path().join("b"), &archive).unwrap();
         let out = tempfile::tempdir().unwrap();
         assert_eq!(unpack(&archive, out.path()).unwrap(), "b");
-        assert_eq!(files(&out.path().join("b")).unwrap(), ["manifest.json", "report/report.md"]);
+        assert_eq!(
+            files(&out.path().join("b")).unwrap(),
+            ["manifest.json", "report/report.md"]
+        );
         let read = |root: &Path| fs::read(root.join("b/report/report.md")).unwrap();
         assert_eq!(read(out.path()), read(folder.path()));
-        assert!(fs::metadata(&archive).unwrap().len() < 50_000, "it is compressed");
+        assert!(
+            fs::metadata(&archive).unwrap().len() < 50_000,
+            "it is compressed"
+        );
     }
 
     #[test]
@@ -157,7 +192,8 @@ mod tests {
             let mut builder = tar::Builder::new(Vec::new());
             build(&mut builder);
             let plain = builder.into_inner().unwrap();
-            let packed = ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+            let packed =
+                ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
             let path = folder.path().join("x.tar.zst");
             fs::write(&path, packed).unwrap();
             let out = tempfile::tempdir().unwrap();
@@ -175,7 +211,9 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(tar::EntryType::Symlink);
             header.set_size(0);
-            builder.append_link(&mut header, "b/link", "/etc/passwd").unwrap();
+            builder
+                .append_link(&mut header, "b/link", "/etc/passwd")
+                .unwrap();
         });
         assert!(link.contains("no plain file"), "{link}");
     }

@@ -42,7 +42,10 @@ impl Catalogue {
     /// # Errors
     /// If a record is missing, damaged, or not the one the lock means.
     pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, BundleError> {
-        let mut found = Self { cells: Vec::new(), objects: BTreeMap::new() };
+        let mut found = Self {
+            cells: Vec::new(),
+            objects: BTreeMap::new(),
+        };
         for stage in &lock.stages {
             for line in &stage.cells {
                 let Some(digest) = line.record else { continue };
@@ -56,7 +59,11 @@ impl Catalogue {
                 }
                 found.objects.insert(
                     digest,
-                    Object { media: Media::Json, what: format!("{name} (record)"), rows: None },
+                    Object {
+                        media: Media::Json,
+                        what: format!("{name} (record)"),
+                        rows: None,
+                    },
                 );
                 for (output, artifact) in &record.outputs {
                     found.add(&format!("{name}.{output}"), artifact);
@@ -65,7 +72,12 @@ impl Catalogue {
                 for (output, artifact) in record.evidence.iter().chain(attempts) {
                     found.add(&format!("{name}.{output} (evidence)"), artifact);
                 }
-                found.cells.push(Cell { name, class: stage.class, digest, record });
+                found.cells.push(Cell {
+                    name,
+                    class: stage.class,
+                    digest,
+                    record,
+                });
             }
         }
         found.check_inputs()?;
@@ -73,7 +85,11 @@ impl Catalogue {
     }
 
     fn add(&mut self, what: &str, artifact: &Artifact) {
-        let object = || Object { media: artifact.media, what: what.to_owned(), rows: artifact.rows };
+        let object = || Object {
+            media: artifact.media,
+            what: what.to_owned(),
+            rows: artifact.rows,
+        };
         self.objects.entry(artifact.digest).or_insert_with(object);
     }
 

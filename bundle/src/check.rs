@@ -58,12 +58,20 @@ pub struct Checked {
 
 impl Checked {
     fn complain(&mut self, path: impl Into<String>, what: impl Into<String>) {
-        self.complaints.push(Complaint { path: path.into(), what: what.into() });
+        self.complaints.push(Complaint {
+            path: path.into(),
+            what: what.into(),
+        });
     }
 }
 
 /// Files over all the others: each is checked by what it says, not by the manifest.
-const SEALS: [&str; 4] = [layout::MANIFEST, layout::STATEMENT, layout::ATTESTATION, layout::SUMS];
+const SEALS: [&str; 4] = [
+    layout::MANIFEST,
+    layout::STATEMENT,
+    layout::ATTESTATION,
+    layout::SUMS,
+];
 
 /// Checks every file against the manifest, the manifest against statement and signature, and
 /// the lock against its records and artifacts.
@@ -71,8 +79,13 @@ const SEALS: [&str; 4] = [layout::MANIFEST, layout::STATEMENT, layout::ATTESTATI
 /// # Errors
 /// If the directory cannot be listed. What does not hold is a complaint, no error.
 pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, BundleError> {
-    let mut checked =
-        Checked { files: 0, bytes: 0, cells: 0, signature: Signature::Unsigned, complaints: Vec::new() };
+    let mut checked = Checked {
+        files: 0,
+        bytes: 0,
+        cells: 0,
+        signature: Signature::Unsigned,
+        complaints: Vec::new(),
+    };
     compare_files(bundle, &mut checked)?;
     check_seals(bundle, key, &mut checked)?;
     check_study(bundle, &mut checked);
@@ -82,10 +95,15 @@ pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, Bundl
 fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleError> {
     let root = bundle.root();
     let there = files(root).map_err(|e| BundleError::Io(root.to_owned(), e))?;
-    let listed: BTreeMap<&str, &Entry> =
-        bundle.manifest().files.iter().map(|f| (f.path.as_str(), f)).collect();
+    let listed: BTreeMap<&str, &Entry> = bundle
+        .manifest()
+        .files
+        .iter()
+        .map(|f| (f.path.as_str(), f))
+        .collect();
     for path in &there {
-        if !listed.contains_key(path.as_str()) && !SEALS.contains(&path.as_str()) && !is_ours(path) {
+        if !listed.contains_key(path.as_str()) && !SEALS.contains(&path.as_str()) && !is_ours(path)
+        {
             checked.complain(path, "it is not in the manifest: it was added");
         }
     }
@@ -95,8 +113,10 @@ fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleErr
                 checked.files += 1;
                 checked.bytes += found.bytes;
                 if found != *expected && object_digest(path) == Some(found.blake3) {
-                    checked
-                        .complain(path, "its bytes are those of its name, but the manifest says otherwise");
+                    checked.complain(
+                        path,
+                        "its bytes are those of its name, but the manifest says otherwise",
+                    );
                 } else if found != *expected {
                     let (found, expected) = (found.blake3.short(), expected.blake3.short());
                     checked.complain(path, format!("it was changed: {found} is not {expected}"));
@@ -104,7 +124,9 @@ fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleErr
                     checked.complain(path, "its name is not the digest of its bytes");
                 }
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => checked.complain(path, "it is missing"),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                checked.complain(path, "it is missing")
+            }
             Err(e) => checked.complain(path, format!("it cannot be read: {e}")),
         }
     }
@@ -113,15 +135,24 @@ fn compare_files(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleErr
 
 /// Returns whether a file is what commands leave that use the bundle as a project.
 fn is_ours(path: &str) -> bool {
-    let Some(inside) = path.strip_prefix(layout::STORE).and_then(|p| p.strip_prefix('/')) else {
+    let Some(inside) = path
+        .strip_prefix(layout::STORE)
+        .and_then(|p| p.strip_prefix('/'))
+    else {
         return false;
     };
     inside.starts_with("index.sqlite")
         || inside == "gc.lock"
-        || ["tmp/", "holds/", "scratch/", "leases/"].iter().any(|folder| inside.starts_with(folder))
+        || ["tmp/", "holds/", "scratch/", "leases/"]
+            .iter()
+            .any(|folder| inside.starts_with(folder))
 }
 
-fn check_seals(bundle: &Bundle, key: Option<&PublicKey>, checked: &mut Checked) -> Result<(), BundleError> {
+fn check_seals(
+    bundle: &Bundle,
+    key: Option<&PublicKey>,
+    checked: &mut Checked,
+) -> Result<(), BundleError> {
     let read = |name: &str| match fs::read(bundle.root().join(name)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -162,7 +193,13 @@ fn check_seals(bundle: &Bundle, key: Option<&PublicKey>, checked: &mut Checked) 
         checked.complain(layout::STATEMENT, what);
     }
     checked.signature = match key {
-        None => Signature::Unchecked(envelope.signatures.iter().map(|s| s.keyid.clone()).collect()),
+        None => Signature::Unchecked(
+            envelope
+                .signatures
+                .iter()
+                .map(|s| s.keyid.clone())
+                .collect(),
+        ),
         Some(key) => match envelope.open(key) {
             Ok(_) => Signature::Good(key.id()),
             Err(error) => {
@@ -176,7 +213,9 @@ fn check_seals(bundle: &Bundle, key: Option<&PublicKey>, checked: &mut Checked) 
 
 /// The sums are for those who have no other tool: they must say what the manifest says.
 fn sums(bundle: &Bundle, found: Option<Vec<u8>>, checked: &mut Checked) {
-    let Some(found) = found else { return checked.complain(layout::SUMS, "it is missing") };
+    let Some(found) = found else {
+        return checked.complain(layout::SUMS, "it is missing");
+    };
     let found = String::from_utf8_lossy(&found).into_owned();
     let lines: BTreeSet<&str> = found.lines().collect();
     let missing = bundle.manifest().files.iter().find(|f| {
@@ -184,7 +223,10 @@ fn sums(bundle: &Bundle, found: Option<Vec<u8>>, checked: &mut Checked) {
         !lines.contains(line.as_str())
     });
     if let Some(file) = missing {
-        checked.complain(layout::SUMS, format!("its line for {} is not what the manifest says", file.path));
+        checked.complain(
+            layout::SUMS,
+            format!("its line for {} is not what the manifest says", file.path),
+        );
     }
 }
 
@@ -205,15 +247,24 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
         Ok(_) => {}
         Err(error) => checked.complain(layout::STUDY, error.to_string()),
     }
-    let catalogue = bundle.store().and_then(|store| Catalogue::read(&lock, &store));
+    let catalogue = bundle
+        .store()
+        .and_then(|store| Catalogue::read(&lock, &store));
     match catalogue {
         Ok(catalogue) => {
             checked.cells = catalogue.cells.len();
-            let listed: BTreeSet<_> =
-                bundle.manifest().files.iter().filter_map(|f| object_digest(&f.path)).collect();
+            let listed: BTreeSet<_> = bundle
+                .manifest()
+                .files
+                .iter()
+                .filter_map(|f| object_digest(&f.path))
+                .collect();
             for (digest, object) in &catalogue.objects {
                 if !listed.contains(digest) {
-                    checked.complain(layout::object(digest), format!("it is missing: {}", object.what));
+                    checked.complain(
+                        layout::object(digest),
+                        format!("it is missing: {}", object.what),
+                    );
                 }
             }
         }

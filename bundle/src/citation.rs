@@ -5,8 +5,9 @@ use crate::sources::LeftOut;
 
 /// Returns `CITATION.cff`, in the Citation File Format 1.2.0.
 pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -> String {
-    let mut text =
-        String::from("cff-version: 1.2.0\nmessage: If you use these results, please cite them as below.\n");
+    let mut text = String::from(
+        "cff-version: 1.2.0\nmessage: If you use these results, please cite them as below.\n",
+    );
     text.push_str("type: dataset\n");
     text.push_str(&format!("title: {}\n", quoted(title)));
     text.push_str("authors:\n");
@@ -38,7 +39,11 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
     let reports = if facts.reports.is_empty() {
         "The study has no report stage.".to_owned()
     } else {
-        let links: Vec<String> = facts.reports.iter().map(|path| format!("[{path}]({path})")).collect();
+        let links: Vec<String> = facts
+            .reports
+            .iter()
+            .map(|path| format!("[{path}]({path})"))
+            .collect();
         format!("The report: {}.", links.join(", "))
     };
     let sources = sources(publication);
@@ -101,7 +106,12 @@ fn sources(publication: &Publication<'_>) -> String {
             "Not here, and to be put in place first (a relative path begins at the experiment's folder; for \
              another place change the path in the experiment):\n\n",
         );
-        for LeftOut { name, digest, reason } in &publication.sources.left_out {
+        for LeftOut {
+            name,
+            digest,
+            reason,
+        } in &publication.sources.left_out
+        {
             text.push_str(&format!("- `{name}`, `{digest}`: {reason}\n"));
         }
         text.push('\n');

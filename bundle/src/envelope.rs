@@ -65,7 +65,10 @@ impl Envelope {
         Self {
             payload: STANDARD.encode(body),
             payload_type: payload_type.to_owned(),
-            signatures: vec![EnvelopeSignature { keyid: key.public().id(), sig: STANDARD.encode(signature) }],
+            signatures: vec![EnvelopeSignature {
+                keyid: key.public().id(),
+                sig: STANDARD.encode(signature),
+            }],
         }
     }
 
@@ -74,7 +77,9 @@ impl Envelope {
     /// # Errors
     /// If it is not base64.
     pub fn body(&self) -> Result<Vec<u8>, EnvelopeError> {
-        STANDARD.decode(&self.payload).map_err(|e| EnvelopeError::Malformed(format!("payload: {e}")))
+        STANDARD
+            .decode(&self.payload)
+            .map_err(|e| EnvelopeError::Malformed(format!("payload: {e}")))
     }
 
     /// Returns the document if the key signed it.
@@ -85,7 +90,9 @@ impl Envelope {
         let body = self.body()?;
         let id = key.id();
         let Some(signature) = self.signatures.iter().find(|s| s.keyid == id) else {
-            return Err(EnvelopeError::OtherKey(self.signatures.iter().map(|s| s.keyid.clone()).collect()));
+            return Err(EnvelopeError::OtherKey(
+                self.signatures.iter().map(|s| s.keyid.clone()).collect(),
+            ));
         };
         let bytes = STANDARD
             .decode(&signature.sig)
@@ -100,7 +107,12 @@ impl Envelope {
 
 /// The pre-authentication encoding.
 fn encoding(payload_type: &str, body: &[u8]) -> Vec<u8> {
-    let mut text = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), body.len()).into_bytes();
+    let mut text = format!(
+        "DSSEv1 {} {payload_type} {} ",
+        payload_type.len(),
+        body.len()
+    )
+    .into_bytes();
     text.extend_from_slice(body);
     text
 }
@@ -113,7 +125,10 @@ mod tests {
     fn the_encoding_is_that_of_the_specification() {
         // The example of the DSSE protocol's text.
         let expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world".to_vec();
-        assert_eq!(encoding("http://example.com/HelloWorld", b"hello world"), expected);
+        assert_eq!(
+            encoding("http://example.com/HelloWorld", b"hello world"),
+            expected
+        );
     }
 
     #[test]
@@ -121,7 +136,10 @@ mod tests {
         let (key, other) = (crate::generate().unwrap(), crate::generate().unwrap());
         let envelope = Envelope::seal(IN_TOTO, b"{}", &key);
         assert_eq!(envelope.open(key.public()).unwrap(), b"{}");
-        assert!(matches!(envelope.open(other.public()), Err(EnvelopeError::OtherKey(_))));
+        assert!(matches!(
+            envelope.open(other.public()),
+            Err(EnvelopeError::OtherKey(_))
+        ));
     }
 
     #[test]

@@ -33,14 +33,22 @@ impl fmt::Display for BundleError {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Store(error) => error.fmt(f),
             Self::Exists(path) => {
-                write!(f, "{} exists already: name another directory, or remove it first", path.display())
+                write!(
+                    f,
+                    "{} exists already: name another directory, or remove it first",
+                    path.display()
+                )
             }
             Self::NotABundle(path, what) => write!(f, "{} is no bundle: {what}", path.display()),
             Self::Malformed(path, what) => write!(f, "{}: {what}", path.display()),
             Self::Study(what) => f.write_str(what),
             Self::Secrets(findings) => {
                 let n = findings.len();
-                writeln!(f, "nothing is published: {n} {} would become public", words(n))?;
+                writeln!(
+                    f,
+                    "nothing is published: {n} {} would become public",
+                    words(n)
+                )?;
                 const SHOWN: usize = 12;
                 for finding in findings.iter().take(SHOWN) {
                     writeln!(f, "  {finding}")?;
@@ -58,7 +66,11 @@ impl fmt::Display for BundleError {
 }
 
 fn words(n: usize) -> &'static str {
-    if n == 1 { "secret or user name" } else { "secrets or user names" }
+    if n == 1 {
+        "secret or user name"
+    } else {
+        "secrets or user names"
+    }
 }
 
 impl std::error::Error for BundleError {}

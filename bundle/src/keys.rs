@@ -22,7 +22,9 @@ pub struct KeyPair {
 
 impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
+        f.debug_struct("KeyPair")
+            .field("public", &self.public)
+            .finish_non_exhaustive()
     }
 }
 
@@ -36,8 +38,12 @@ pub struct PublicKey(VerifyingKey);
 /// If the system has none.
 pub fn generate() -> Result<KeyPair, BundleError> {
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed)
-        .map_err(|e| BundleError::Key("(new)".into(), format!("this system gives no randomness: {e}")))?;
+    getrandom::fill(&mut seed).map_err(|e| {
+        BundleError::Key(
+            "(new)".into(),
+            format!("this system gives no randomness: {e}"),
+        )
+    })?;
     Ok(KeyPair::of(SigningKey::from_bytes(&seed)))
 }
 
@@ -57,11 +63,14 @@ impl KeyPair {
             let what = "this is a public key; signing needs the private half".to_owned();
             return Err(BundleError::Key(path.to_owned(), what));
         }
-        SigningKey::from_pkcs8_pem(&text).map(Self::of).map_err(|_| {
-            // The error of the parser is not repeated: it must never hold a part of a key.
-            let what = "no Ed25519 private key in PKCS#8 PEM; `benchtrail keygen` makes one".to_owned();
-            BundleError::Key(path.to_owned(), what)
-        })
+        SigningKey::from_pkcs8_pem(&text)
+            .map(Self::of)
+            .map_err(|_| {
+                // The error of the parser is not repeated: it must never hold a part of a key.
+                let what = "no Ed25519 private key in PKCS#8 PEM; `benchtrail keygen` makes one"
+                    .to_owned();
+                BundleError::Key(path.to_owned(), what)
+            })
     }
 
     /// Writes both halves: the private one readable by its owner alone. Neither file may be
@@ -71,15 +80,29 @@ impl KeyPair {
     /// If a file is there, or cannot be written.
     pub fn write(&self, private: &Path, public: &Path) -> Result<(), BundleError> {
         use std::os::unix::fs::OpenOptionsExt as _;
-        let unwritable = |_| BundleError::Key(private.to_owned(), "the key cannot be encoded".to_owned());
-        let secret = self.secret.to_pkcs8_pem(LineEnding::LF).map_err(unwritable)?;
+        let unwritable =
+            |_| BundleError::Key(private.to_owned(), "the key cannot be encoded".to_owned());
+        let secret = self
+            .secret
+            .to_pkcs8_pem(LineEnding::LF)
+            .map_err(unwritable)?;
         let shown = self.public.0.to_public_key_pem(LineEnding::LF);
         let shown = shown.map_err(|e| BundleError::Key(public.to_owned(), e.to_string()))?;
-        for (path, text, mode) in [(private, secret.as_str(), 0o600), (public, shown.as_str(), 0o644)] {
+        for (path, text, mode) in [
+            (private, secret.as_str(), 0o600),
+            (public, shown.as_str(), 0o644),
+        ] {
             let fault = |e| BundleError::Io(path.to_owned(), e);
             let mut options = fs::OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(mode).open(path).map_err(fault)?;
-            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(fault)?;
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(path)
+                .map_err(fault)?;
+            file.write_all(text.as_bytes())
+                .and_then(|()| file.sync_all())
+                .map_err(fault)?;
         }
         Ok(())
     }
@@ -113,12 +136,17 @@ impl PublicKey {
 
     /// Returns the key's name: the SHA-256 of its DER form, in hexadecimal.
     pub fn id(&self) -> String {
-        let der = self.0.to_public_key_der().expect("a key of fixed length always encodes");
+        let der = self
+            .0
+            .to_public_key_der()
+            .expect("a key of fixed length always encodes");
         sha256_of(der.as_bytes())
     }
 
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        let Ok(signature) = Signature::from_slice(signature) else { return false };
+        let Ok(signature) = Signature::from_slice(signature) else {
+            return false;
+        };
         self.0.verify_strict(message, &signature).is_ok()
     }
 }
@@ -136,8 +164,14 @@ mod tests {
         key.write(&private, &public).unwrap();
         assert_eq!(KeyPair::read(&private).unwrap().public(), key.public());
         assert_eq!(&PublicKey::read(&public).unwrap(), key.public());
-        assert_eq!(fs::metadata(&private).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(key.write(&private, &public).is_err(), "a key is never overwritten");
+        assert_eq!(
+            fs::metadata(&private).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(
+            key.write(&private, &public).is_err(),
+            "a key is never overwritten"
+        );
         for (error, word) in [
             (KeyPair::read(&public).unwrap_err(), "private half"),
             (PublicKey::read(&private).unwrap_err(), "public half"),

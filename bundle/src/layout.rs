@@ -24,9 +24,23 @@ pub(crate) fn object(digest: &artifacts::Digest) -> String {
 pub(crate) fn is_own(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     let report = first.strip_prefix(REPORT).is_some_and(|rest| {
-        rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<usize>().is_ok())
+        rest.is_empty()
+            || rest
+                .strip_prefix('-')
+                .is_some_and(|n| n.parse::<usize>().is_ok())
     });
-    let own =
-        [MANIFEST, README, CITATION, RO_CRATE, PROV, STATEMENT, ATTESTATION, SUMS, STUDY, ARTIFACTS, STORE];
+    let own = [
+        MANIFEST,
+        README,
+        CITATION,
+        RO_CRATE,
+        PROV,
+        STATEMENT,
+        ATTESTATION,
+        SUMS,
+        STUDY,
+        ARTIFACTS,
+        STORE,
+    ];
     report || own.contains(&first)
 }

@@ -46,7 +46,12 @@ impl Entry {
     /// Describes bytes.
     pub(crate) fn of_bytes(path: impl Into<String>, bytes: &[u8]) -> Self {
         let (blake3, sha256) = (Digest::of(bytes), sha256_of(bytes));
-        Self { path: path.into(), bytes: bytes.len() as u64, blake3, sha256 }
+        Self {
+            path: path.into(),
+            bytes: bytes.len() as u64,
+            blake3,
+            sha256,
+        }
     }
 
     /// Describes a file of a bundle.
@@ -78,8 +83,10 @@ pub(crate) fn sha256_of(bytes: &[u8]) -> String {
 /// Returns bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string never fails");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a string never fails");
+            text
+        })
 }

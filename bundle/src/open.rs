@@ -44,14 +44,21 @@ impl Bundle {
             BundleError::NotABundle(path.to_owned(), what)
         })?;
         let malformed = |what: String| BundleError::Malformed(file.clone(), what);
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+        let value: serde_json::Value =
+            serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
         if value["format"] != FORMAT {
-            let what =
-                format!("the bundle has format {}, this program reads format {FORMAT}", value["format"]);
+            let what = format!(
+                "the bundle has format {}, this program reads format {FORMAT}",
+                value["format"]
+            );
             return Err(malformed(what));
         }
         let manifest = serde_json::from_value(value).map_err(|e| malformed(e.to_string()))?;
-        Ok(Self { root, manifest, work })
+        Ok(Self {
+            root,
+            manifest,
+            work,
+        })
     }
 
     /// Returns the directory.
@@ -72,8 +79,12 @@ impl Bundle {
     /// Returns the reports in Markdown.
     pub fn reports(&self) -> Vec<PathBuf> {
         let reports = self.manifest.files.iter().map(|f| f.path.as_str());
-        let is_report = |path: &&str| path.starts_with(layout::REPORT) && path.ends_with("/report.md");
-        reports.filter(is_report).map(|path| self.root.join(path)).collect()
+        let is_report =
+            |path: &&str| path.starts_with(layout::REPORT) && path.ends_with("/report.md");
+        reports
+            .filter(is_report)
+            .map(|path| self.root.join(path))
+            .collect()
     }
 
     /// Reads the lock.
@@ -84,7 +95,10 @@ impl Bundle {
         let path = self.lock_file();
         match Lock::read(&path) {
             Ok(Some(lock)) => Ok(lock),
-            Ok(None) => Err(BundleError::Malformed(path, "the lock is not there".to_owned())),
+            Ok(None) => Err(BundleError::Malformed(
+                path,
+                "the lock is not there".to_owned(),
+            )),
             // The error names the file itself.
             Err(error) => Err(BundleError::Study(error.to_string())),
         }
@@ -108,11 +122,17 @@ impl Bundle {
     pub fn store(&self) -> Result<Store, BundleError> {
         let folder = self.work.path().join("store");
         let objects = self.root.join(layout::STORE).join("objects");
-        let objects = objects.canonicalize().map_err(|e| BundleError::Io(objects, e))?;
+        let objects = objects
+            .canonicalize()
+            .map_err(|e| BundleError::Io(objects, e))?;
         let make = || {
             fs::create_dir_all(&folder)?;
             let link = folder.join("objects");
-            if link.is_symlink() { Ok(()) } else { std::os::unix::fs::symlink(&objects, link) }
+            if link.is_symlink() {
+                Ok(())
+            } else {
+                std::os::unix::fs::symlink(&objects, link)
+            }
         };
         make().map_err(|e| BundleError::Io(folder.clone(), e))?;
         Ok(Store::open(&folder)?)

@@ -41,17 +41,30 @@ pub(crate) fn prov(publication: &Publication<'_>, catalogue: &Catalogue) -> Valu
         inputs.dedup();
         for digest in inputs {
             let id = format!("_:used.{}", used.len() + 1);
-            used.insert(id, json!({"prov:activity": activity, "prov:entity": entity_id(digest)}));
+            used.insert(
+                id,
+                json!({"prov:activity": activity, "prov:entity": entity_id(digest)}),
+            );
         }
-        let mut outputs: BTreeMap<Digest, ()> =
-            cell.record.artifacts().into_iter().map(|d| (d, ())).collect();
+        let mut outputs: BTreeMap<Digest, ()> = cell
+            .record
+            .artifacts()
+            .into_iter()
+            .map(|d| (d, ()))
+            .collect();
         outputs.insert(cell.digest, ());
         for digest in outputs.keys() {
             let id = format!("_:generated.{}", generated.len() + 1);
-            generated.insert(id, json!({"prov:activity": activity, "prov:entity": entity_id(digest)}));
+            generated.insert(
+                id,
+                json!({"prov:activity": activity, "prov:entity": entity_id(digest)}),
+            );
         }
         let id = format!("_:associated.{}", associated.len() + 1);
-        associated.insert(id, json!({"prov:activity": activity, "prov:agent": "bt:benchtrail"}));
+        associated.insert(
+            id,
+            json!({"prov:activity": activity, "prov:agent": "bt:benchtrail"}),
+        );
     }
     let mut agents = Map::new();
     let kind = |name: &str| json!({"$": name, "type": "prov:QUALIFIED_NAME"});

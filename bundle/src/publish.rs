@@ -53,9 +53,14 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
             "the lock has no executed cell: there is nothing to publish".to_owned(),
         ));
     }
-    let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = folder
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(|e| BundleError::Io(parent.to_owned(), e))?;
-    let draft = tempfile::Builder::new().prefix(".bundle-").tempdir_in(parent);
+    let draft = tempfile::Builder::new()
+        .prefix(".bundle-")
+        .tempdir_in(parent);
     let draft = draft.map_err(|e| BundleError::Io(parent.to_owned(), e))?;
     let mut writer = Writer {
         root: draft.path(),
@@ -98,7 +103,10 @@ impl Writer<'_> {
         for (place, path, digest) in &publication.sources.carried {
             self.carry(place, path, digest)?;
         }
-        self.json(layout::STUDY, &serde_json::to_value(publication.study).expect("a study serializes"))?;
+        self.json(
+            layout::STUDY,
+            &serde_json::to_value(publication.study).expect("a study serializes"),
+        )?;
         self.document(layout::ARTIFACTS, &catalogue.listing())?;
         for (digest, object) in &catalogue.objects {
             let bytes = publication.store.get(digest)?;
@@ -112,9 +120,12 @@ impl Writer<'_> {
             return Err(BundleError::Secrets(std::mem::take(&mut self.findings)));
         }
         let spec = &publication.study.spec;
-        let title = spec["title"].as_str().unwrap_or(&publication.lock.experiment);
+        let title = spec["title"]
+            .as_str()
+            .unwrap_or(&publication.lock.experiment);
         let description = spec["question"].as_str().unwrap_or(title);
-        let spans: Vec<(String, String)> = catalogue.cells.iter().map(|c| times(&c.record)).collect();
+        let spans: Vec<(String, String)> =
+            catalogue.cells.iter().map(|c| times(&c.record)).collect();
         let start = spans.iter().map(|s| s.0.as_str()).min().unwrap_or_default();
         let end = spans.iter().map(|s| s.1.as_str()).max().unwrap_or_default();
         // RFC 3339 in UTC begins with the date, ten characters.
@@ -124,13 +135,25 @@ impl Writer<'_> {
             objects: catalogue.objects.len(),
             reports: &reports,
         };
-        self.document(layout::README, &citation::readme(publication, title, &facts))?;
-        self.document(layout::CITATION, &citation::citation(publication, title, date))?;
+        self.document(
+            layout::README,
+            &citation::readme(publication, title, &facts),
+        )?;
+        self.document(
+            layout::CITATION,
+            &citation::citation(publication, title, date),
+        )?;
         self.json(layout::PROV, &prov::prov(publication, catalogue))?;
         self.entries.sort_by(|a, b| a.path.cmp(&b.path));
         let described = self.entries.clone();
-        let facts =
-            Facts { title, description, date, window: (start, end), files: &described, reports: &reports };
+        let facts = Facts {
+            title,
+            description,
+            date,
+            window: (start, end),
+            files: &described,
+            reports: &reports,
+        };
         self.json(layout::RO_CRATE, &ro_crate(publication, catalogue, &facts))?;
         self.seal(publication, catalogue, &reports, (start, end))?;
         Ok(Published {
@@ -161,7 +184,11 @@ impl Writer<'_> {
             files: self.entries.clone(),
         };
         self.write(layout::MANIFEST, &manifest.to_bytes())?;
-        let entry = self.entries.last().expect("the manifest was just written").clone();
+        let entry = self
+            .entries
+            .last()
+            .expect("the manifest was just written")
+            .clone();
         let named = |e: &&Entry| e.path == publication.sources.lock || reports.contains(&e.path);
         let named: Vec<&Entry> = manifest.files.iter().filter(named).collect();
         let statement = statement(publication, catalogue, &entry, &named, window);
@@ -169,9 +196,16 @@ impl Writer<'_> {
         if let Some(key) = publication.key {
             let body = pretty(&statement);
             let envelope = Envelope::seal(IN_TOTO, &body, key);
-            self.json(layout::ATTESTATION, &serde_json::to_value(envelope).expect("an envelope serializes"))?;
+            self.json(
+                layout::ATTESTATION,
+                &serde_json::to_value(envelope).expect("an envelope serializes"),
+            )?;
         }
-        let sums: String = self.entries.iter().map(|e| format!("{}  {}\n", e.sha256, e.path)).collect();
+        let sums: String = self
+            .entries
+            .iter()
+            .map(|e| format!("{}  {}\n", e.sha256, e.path))
+            .collect();
         self.document(layout::SUMS, &sums)
     }
 
@@ -189,8 +223,11 @@ impl Writer<'_> {
         let cells: Vec<_> = cells.collect();
         let mut reports = Vec::new();
         for (n, cell) in cells.iter().enumerate() {
-            let folder =
-                if n == 0 { layout::REPORT.to_owned() } else { format!("{}-{}", layout::REPORT, n + 1) };
+            let folder = if n == 0 {
+                layout::REPORT.to_owned()
+            } else {
+                format!("{}-{}", layout::REPORT, n + 1)
+            };
             for (name, artifact) in &cell.record.outputs {
                 let file = match name.as_str() {
                     "report" => "report.md".to_owned(),
@@ -213,26 +250,46 @@ impl Writer<'_> {
     fn carry(&mut self, place: &str, path: &Path, digest: &Digest) -> Result<(), BundleError> {
         let bytes = fs::read(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
         if Digest::of(&bytes) != *digest {
-            return Err(BundleError::Study(format!("{} changed while it was read", path.display())));
+            return Err(BundleError::Study(format!(
+                "{} changed while it was read",
+                path.display()
+            )));
         }
-        self.scanner.text(place, "its path", place, &mut self.findings);
+        self.scanner
+            .text(place, "its path", place, &mut self.findings);
         match Table::from_parquet(bytes.clone()) {
             Ok(table) if bytes.starts_with(b"PAR1") => {
                 self.scanner.table(place, place, &table, &mut self.findings);
             }
-            _ => self.scanner.text(place, place, &String::from_utf8_lossy(&bytes), &mut self.findings),
+            _ => self.scanner.text(
+                place,
+                place,
+                &String::from_utf8_lossy(&bytes),
+                &mut self.findings,
+            ),
         }
         self.write(place, &bytes)
     }
 
-    fn scan(&mut self, path: &str, what: &str, media: Media, bytes: &[u8]) -> Result<(), BundleError> {
+    fn scan(
+        &mut self,
+        path: &str,
+        what: &str,
+        media: Media,
+        bytes: &[u8],
+    ) -> Result<(), BundleError> {
         match media {
             Media::Parquet => {
                 let table = Table::from_parquet(bytes.to_vec())
                     .map_err(|e| BundleError::Study(format!("{what}: {e}")))?;
                 self.scanner.table(path, what, &table, &mut self.findings);
             }
-            _ => self.scanner.text(path, what, &String::from_utf8_lossy(bytes), &mut self.findings),
+            _ => self.scanner.text(
+                path,
+                what,
+                &String::from_utf8_lossy(bytes),
+                &mut self.findings,
+            ),
         }
         Ok(())
     }

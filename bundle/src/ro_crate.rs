@@ -24,10 +24,17 @@ pub(crate) struct Facts<'a> {
 }
 
 /// Returns the JSON-LD document.
-pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, facts: &Facts<'_>) -> Value {
-    let authors: Vec<Value> =
-        (1..=publication.authors.len()).map(|n| reference(&format!("#author-{n}"))).collect();
-    let actions: Vec<Value> = (1..=catalogue.cells.len()).map(|n| reference(&cell_id(n))).collect();
+pub(crate) fn ro_crate(
+    publication: &Publication<'_>,
+    catalogue: &Catalogue,
+    facts: &Facts<'_>,
+) -> Value {
+    let authors: Vec<Value> = (1..=publication.authors.len())
+        .map(|n| reference(&format!("#author-{n}")))
+        .collect();
+    let actions: Vec<Value> = (1..=catalogue.cells.len())
+        .map(|n| reference(&cell_id(n)))
+        .collect();
     let license = format!("https://spdx.org/licenses/{}", publication.license);
     let mut graph = vec![
         json!({
@@ -62,7 +69,13 @@ pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, fac
     graph.push(run(publication, facts));
     graph.extend(catalogue.cells.iter().enumerate().map(|(n, cell)| {
         let (start, end) = times(&cell.record);
-        let inputs = cell.record.recipe.inputs.iter().flat_map(|i| &i.cells).flat_map(|c| c.outputs.values());
+        let inputs = cell
+            .record
+            .recipe
+            .inputs
+            .iter()
+            .flat_map(|i| &i.cells)
+            .flat_map(|c| c.outputs.values());
         let mut action = json!({
             "@id": cell_id(n + 1), "@type": "CreateAction", "name": cell.name,
             "description": format!("cell {} of stage kind {}", cell.name, cell.record.recipe.kind),
@@ -77,7 +90,12 @@ pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, fac
         }
         action
     }));
-    graph.extend(facts.files.iter().map(|file| described(publication, catalogue, file)));
+    graph.extend(
+        facts
+            .files
+            .iter()
+            .map(|file| described(publication, catalogue, file)),
+    );
     json!({
         "@context": ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"],
         "@graph": graph,
@@ -86,9 +104,21 @@ pub(crate) fn ro_crate(publication: &Publication<'_>, catalogue: &Catalogue, fac
 
 /// The profiles that the crate follows: identifier, name, version.
 const PROFILES: [(&str, &str, &str); 3] = [
-    ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5"),
-    ("https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"),
-    ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"),
+    (
+        "https://w3id.org/ro/wfrun/process/0.5",
+        "Process Run Crate",
+        "0.5",
+    ),
+    (
+        "https://w3id.org/ro/wfrun/workflow/0.5",
+        "Workflow Run Crate",
+        "0.5",
+    ),
+    (
+        "https://w3id.org/workflowhub/workflow-ro-crate/1.0",
+        "Workflow RO-Crate",
+        "1.0",
+    ),
 ];
 
 fn reference(id: &str) -> Value {
@@ -97,7 +127,10 @@ fn reference(id: &str) -> Value {
 
 fn references(digests: impl Iterator<Item = Digest>) -> Vec<Value> {
     let distinct: BTreeSet<Digest> = digests.collect();
-    distinct.iter().map(|digest| reference(&layout::object(digest))).collect()
+    distinct
+        .iter()
+        .map(|digest| reference(&layout::object(digest)))
+        .collect()
 }
 
 fn cell_id(n: usize) -> String {
@@ -121,7 +154,12 @@ fn tools(publication: &Publication<'_>, catalogue: &Catalogue) -> Vec<Value> {
     let kinds: BTreeMap<&str, u32> = catalogue
         .cells
         .iter()
-        .map(|c| (c.record.recipe.kind.as_str(), c.record.recipe.semantic_version))
+        .map(|c| {
+            (
+                c.record.recipe.kind.as_str(),
+                c.record.recipe.semantic_version,
+            )
+        })
         .collect();
     let tools = kinds.into_iter().map(|(kind, meaning)| {
         json!({
@@ -168,15 +206,25 @@ fn described(publication: &Publication<'_>, catalogue: &Catalogue, file: &Entry)
         entity["@type"] = json!(["File", "SoftwareSourceCode", "ComputationalWorkflow"]);
         entity["version"] = json!(publication.lock.trail().to_string());
         entity["programmingLanguage"] = reference("#experiment-language");
-        let kinds: BTreeSet<&str> = catalogue.cells.iter().map(|c| c.record.recipe.kind.as_str()).collect();
-        entity["hasPart"] = kinds.into_iter().map(|kind| reference(&tool_id(kind))).collect();
+        let kinds: BTreeSet<&str> = catalogue
+            .cells
+            .iter()
+            .map(|c| c.record.recipe.kind.as_str())
+            .collect();
+        entity["hasPart"] = kinds
+            .into_iter()
+            .map(|kind| reference(&tool_id(kind)))
+            .collect();
     }
     entity
 }
 
 /// Returns the digest that a path in the store stands for.
 pub(crate) fn object_digest(path: &str) -> Option<Digest> {
-    let hex = path.strip_prefix(layout::STORE)?.strip_prefix("/objects/")?.replacen('/', "", 1);
+    let hex = path
+        .strip_prefix(layout::STORE)?
+        .strip_prefix("/objects/")?
+        .replacen('/', "", 1);
     format!("b3:{hex}").parse().ok()
 }
 

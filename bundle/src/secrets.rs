@@ -20,18 +20,46 @@ pub struct Rule {
 
 /// Every rule.
 pub const RULES: &[Rule] = &[
-    Rule { name: "private-key", finds: "a private key", pattern: r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----" },
-    Rule { name: "aws-key", finds: "an AWS access key", pattern: r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b" },
+    Rule {
+        name: "private-key",
+        finds: "a private key",
+        pattern: r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+    },
+    Rule {
+        name: "aws-key",
+        finds: "an AWS access key",
+        pattern: r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b",
+    },
     Rule {
         name: "github-token",
         finds: "a GitHub token",
         pattern: r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
     },
-    Rule { name: "gitlab-token", finds: "a GitLab token", pattern: r"\bglpat-[A-Za-z0-9_-]{20,}" },
-    Rule { name: "hf-token", finds: "a model hub's token", pattern: r"\bhf_[A-Za-z0-9]{30,}\b" },
-    Rule { name: "api-key", finds: "an API key", pattern: r"\bsk-[A-Za-z0-9_-]{20,}" },
-    Rule { name: "google-key", finds: "a Google API key", pattern: r"\bAIza[0-9A-Za-z_-]{35}" },
-    Rule { name: "slack-token", finds: "a Slack token", pattern: r"\bxox[abeprs]-[A-Za-z0-9-]{10,}" },
+    Rule {
+        name: "gitlab-token",
+        finds: "a GitLab token",
+        pattern: r"\bglpat-[A-Za-z0-9_-]{20,}",
+    },
+    Rule {
+        name: "hf-token",
+        finds: "a model hub's token",
+        pattern: r"\bhf_[A-Za-z0-9]{30,}\b",
+    },
+    Rule {
+        name: "api-key",
+        finds: "an API key",
+        pattern: r"\bsk-[A-Za-z0-9_-]{20,}",
+    },
+    Rule {
+        name: "google-key",
+        finds: "a Google API key",
+        pattern: r"\bAIza[0-9A-Za-z_-]{35}",
+    },
+    Rule {
+        name: "slack-token",
+        finds: "a Slack token",
+        pattern: r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
+    },
     Rule {
         name: "jwt",
         finds: "a JSON web token",
@@ -76,7 +104,11 @@ pub struct SecretFinding {
 
 impl fmt::Display for SecretFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {} [{}]", self.what, self.place, self.finds, self.rule)
+        write!(
+            f,
+            "{}: {}: {} [{}]",
+            self.what, self.place, self.finds, self.rule
+        )
     }
 }
 
@@ -87,37 +119,68 @@ pub(crate) struct Scanner {
 }
 
 /// Names of accounts that belong to nobody in particular.
-const COMMON: [&str; 9] = ["root", "user", "ubuntu", "debian", "admin", "runner", "nobody", "home", "bench"];
+const COMMON: [&str; 9] = [
+    "root", "user", "ubuntu", "debian", "admin", "runner", "nobody", "home", "bench",
+];
 
 impl Scanner {
     /// Makes a scanner without some rules; `names` are the user's own names on this machine.
     pub(crate) fn new(allowed: &[String], names: &[String]) -> Self {
-        let rules = RULES.iter().filter(|rule| !allowed.iter().any(|a| a == rule.name));
-        let compiled =
-            rules.map(|rule| (*rule, Regex::new(rule.pattern).expect("a constant pattern compiles")));
-        let personal = |name: &&String| name.len() > 2 && !COMMON.contains(&name.as_str());
-        let names = if allowed.iter().any(|a| a == "user-name") { &[] } else { names };
-        let names = names.iter().filter(personal).filter_map(|name| {
-            Regex::new(&format!(r"(?:^|[^A-Za-z0-9_]){}(?:[^A-Za-z0-9_]|$)", regex::escape(name))).ok()
+        let rules = RULES
+            .iter()
+            .filter(|rule| !allowed.iter().any(|a| a == rule.name));
+        let compiled = rules.map(|rule| {
+            (
+                *rule,
+                Regex::new(rule.pattern).expect("a constant pattern compiles"),
+            )
         });
-        Self { rules: compiled.collect(), names: names.collect() }
+        let personal = |name: &&String| name.len() > 2 && !COMMON.contains(&name.as_str());
+        let names = if allowed.iter().any(|a| a == "user-name") {
+            &[]
+        } else {
+            names
+        };
+        let names = names.iter().filter(personal).filter_map(|name| {
+            Regex::new(&format!(
+                r"(?:^|[^A-Za-z0-9_]){}(?:[^A-Za-z0-9_]|$)",
+                regex::escape(name)
+            ))
+            .ok()
+        });
+        Self {
+            rules: compiled.collect(),
+            names: names.collect(),
+        }
     }
 
     /// Returns the rule that a text breaks first, with the offset.
     fn first(&self, text: &str) -> Vec<(usize, &'static str, &'static str)> {
         let mut found: Vec<(usize, &'static str, &'static str)> = Vec::new();
         for (rule, pattern) in &self.rules {
-            found.extend(pattern.find(text).map(|m| (m.start(), rule.name, rule.finds)));
+            found.extend(
+                pattern
+                    .find(text)
+                    .map(|m| (m.start(), rule.name, rule.finds)),
+            );
         }
         for name in &self.names {
-            found
-                .extend(name.find(text).map(|m| (m.start(), "user-name", "the name of this machine's user")));
+            found.extend(
+                name.find(text)
+                    .map(|m| (m.start(), "user-name", "the name of this machine's user")),
+            );
         }
         found
     }
 
     /// Scans text, line by line.
-    pub(crate) fn text(&self, path: &str, what: &str, text: &str, findings: &mut Vec<SecretFinding>) {
+    pub(crate) fn text(
+        &self,
+        path: &str,
+        what: &str,
+        text: &str,
+        findings: &mut Vec<SecretFinding>,
+    ) {
         for (number, line) in text.lines().enumerate() {
             for (at, rule, finds) in self.first(line) {
                 let column = line[..at].chars().count() + 1;
@@ -133,14 +196,24 @@ impl Scanner {
     }
 
     /// Scans the text columns of a table; each column's first finding of a rule is told.
-    pub(crate) fn table(&self, path: &str, what: &str, table: &Table, findings: &mut Vec<SecretFinding>) {
+    pub(crate) fn table(
+        &self,
+        path: &str,
+        what: &str,
+        table: &Table,
+        findings: &mut Vec<SecretFinding>,
+    ) {
         for column in table.names() {
             // A column of numbers holds no text.
-            let Ok(values) = table.text(&column) else { continue };
+            let Ok(values) = table.text(&column) else {
+                continue;
+            };
             let mut told: Vec<&str> = Vec::new();
             let mut seen = std::collections::HashSet::new();
             for (row, value) in values.into_iter().enumerate() {
-                let Some(value) = value.filter(|v| seen.insert(*v)) else { continue };
+                let Some(value) = value.filter(|v| seen.insert(*v)) else {
+                    continue;
+                };
                 for (_, rule, finds) in self.first(value) {
                     if told.contains(&rule) {
                         continue;
@@ -176,7 +249,10 @@ mod tests {
         let a = |n: usize| "a1B2".repeat(n);
         vec![
             (format!("-----BEGIN {} KEY-----", "PRIVATE"), "private-key"),
-            (format!("-----BEGIN OPENSSH {} KEY-----", "PRIVATE"), "private-key"),
+            (
+                format!("-----BEGIN OPENSSH {} KEY-----", "PRIVATE"),
+                "private-key",
+            ),
             (format!("id=AKIA{}", "ABCD".repeat(4)), "aws-key"),
             (format!("ghp_{}", a(9)), "github-token"),
             (format!("glpat-{}", a(6)), "gitlab-token"),
@@ -198,7 +274,11 @@ mod tests {
     #[test]
     fn each_kind_of_secret_is_found_by_its_rule() {
         for (text, rule) in samples() {
-            assert!(rules_in(&text).iter().any(|r| r == rule), "{rule} in a text of {} bytes", text.len());
+            assert!(
+                rules_in(&text).iter().any(|r| r == rule),
+                "{rule} in a text of {} bytes",
+                text.len()
+            );
         }
     }
 
@@ -222,9 +302,22 @@ mod tests {
         let secret = format!("hf_{}", "Zz9".repeat(12));
         let mut findings = Vec::new();
         let scanner = Scanner::new(&[], &[]);
-        scanner.text("a", "ladder.engine_log", &format!("one\n  {secret}"), &mut findings);
-        let column = Column::text("error", [None, Some("fine".to_owned()), Some(secret.clone())]);
-        scanner.table("b", "ladder.requests", &Table::new(vec![column]).unwrap(), &mut findings);
+        scanner.text(
+            "a",
+            "ladder.engine_log",
+            &format!("one\n  {secret}"),
+            &mut findings,
+        );
+        let column = Column::text(
+            "error",
+            [None, Some("fine".to_owned()), Some(secret.clone())],
+        );
+        scanner.table(
+            "b",
+            "ladder.requests",
+            &Table::new(vec![column]).unwrap(),
+            &mut findings,
+        );
         let places: Vec<&str> = findings.iter().map(|f| f.place.as_str()).collect();
         assert_eq!(places, ["2:3", "column error, row 2"]);
         assert!(findings.iter().all(|f| !f.to_string().contains(&secret)));

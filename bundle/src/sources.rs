@@ -46,53 +46,85 @@ impl Sources {
     ///
     /// # Errors
     /// If a file is gone, has a place that is the bundle's own, or a file to leave out was not read.
-    pub fn of(experiment: &Experiment, lock: &Path, leave_out: &[PathBuf]) -> Result<Self, BundleError> {
+    pub fn of(
+        experiment: &Experiment,
+        lock: &Path,
+        leave_out: &[PathBuf],
+    ) -> Result<Self, BundleError> {
         let file = real(&experiment.file)?;
         let folder = file.parent().expect("a file lies in a folder").to_owned();
-        let above = folder.parent().map_or_else(|| folder.clone(), Path::to_owned);
-        let unwanted = leave_out.iter().map(|path| real(path)).collect::<Result<Vec<_>, _>>()?;
+        let above = folder
+            .parent()
+            .map_or_else(|| folder.clone(), Path::to_owned);
+        let unwanted = leave_out
+            .iter()
+            .map(|path| real(path))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut met = vec![false; unwanted.len()];
         let mut carried: BTreeMap<PathBuf, Digest> = BTreeMap::new();
         let mut left_out = Vec::new();
         for source in &experiment.sources {
             let path = real(&source.path)?;
-            let bytes = fs::metadata(&path).map_err(|e| BundleError::Io(path.clone(), e))?.len();
+            let bytes = fs::metadata(&path)
+                .map_err(|e| BundleError::Io(path.clone(), e))?
+                .len();
             let reason = if let Some(i) = unwanted.iter().position(|p| *p == path) {
                 met[i] = true;
                 "its author left it out".to_owned()
             } else if !path.starts_with(&above) {
                 "it lies outside the folder of the experiment and the one above".to_owned()
             } else if bytes > LARGEST {
-                format!("it has {} MiB, more than the {} MiB that are carried", bytes >> 20, LARGEST >> 20)
+                format!(
+                    "it has {} MiB, more than the {} MiB that are carried",
+                    bytes >> 20,
+                    LARGEST >> 20
+                )
             } else {
                 carried.insert(path, source.digest);
                 continue;
             };
-            left_out.push(LeftOut { name: source.name.clone(), digest: source.digest, reason });
+            left_out.push(LeftOut {
+                name: source.name.clone(),
+                digest: source.digest,
+                reason,
+            });
         }
         if let Some(i) = met.iter().position(|met| !met) {
-            let what = format!("the study reads no file {}: nothing to leave out", leave_out[i].display());
+            let what = format!(
+                "the study reads no file {}: nothing to leave out",
+                leave_out[i].display()
+            );
             return Err(BundleError::Study(what));
         }
         left_out.dedup();
-        let root = if carried.keys().all(|path| path.starts_with(&folder)) { folder } else { above };
+        let root = if carried.keys().all(|path| path.starts_with(&folder)) {
+            folder
+        } else {
+            above
+        };
         let place = |path: &Path| -> Result<String, BundleError> {
             let place = path.strip_prefix(&root).ok().and_then(Path::to_str);
-            place
-                .map(str::to_owned)
-                .ok_or_else(|| BundleError::Study(format!("{} has no name that is text", path.display())))
+            place.map(str::to_owned).ok_or_else(|| {
+                BundleError::Study(format!("{} has no name that is text", path.display()))
+            })
         };
         let mut placed = Vec::new();
         for (path, digest) in carried {
             let at = place(&path)?;
             if layout::is_own(&at) {
-                let what = format!("`{at}` would lie where a bundle has a file of its own: rename it");
+                let what =
+                    format!("`{at}` would lie where a bundle has a file of its own: rename it");
                 return Err(BundleError::Study(what));
             }
             placed.push((at, path, digest));
         }
         let lock = file.with_file_name(lock.file_name().unwrap_or_default());
-        Ok(Self { experiment: place(&file)?, lock: place(&lock)?, carried: placed, left_out })
+        Ok(Self {
+            experiment: place(&file)?,
+            lock: place(&lock)?,
+            carried: placed,
+            left_out,
+        })
     }
 
     /// Returns the files that the bundle does not hold.
@@ -103,7 +135,12 @@ impl Sources {
 
 /// Returns a path without links and `..`, but for its last part: a linked file is carried as one.
 fn real(path: &Path) -> Result<PathBuf, BundleError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = folder.canonicalize().map_err(|e| BundleError::Io(path.to_owned(), e))?;
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let folder = folder
+        .canonicalize()
+        .map_err(|e| BundleError::Io(path.to_owned(), e))?;
     Ok(folder.join(path.file_name().unwrap_or_default()))
 }

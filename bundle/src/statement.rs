@@ -16,11 +16,19 @@ pub(crate) fn statement(
     window: (&str, &str),
 ) -> Value {
     let subject = |entry: &Entry| json!({"name": entry.path, "digest": {"sha256": entry.sha256, "blake3": entry.blake3.hex()}});
-    let subjects: Vec<Value> = std::iter::once(manifest).chain(named.iter().copied()).map(subject).collect();
+    let subjects: Vec<Value> = std::iter::once(manifest)
+        .chain(named.iter().copied())
+        .map(subject)
+        .collect();
     let kinds: std::collections::BTreeMap<String, u32> = catalogue
         .cells
         .iter()
-        .map(|c| (c.record.recipe.kind.clone(), c.record.recipe.semantic_version))
+        .map(|c| {
+            (
+                c.record.recipe.kind.clone(),
+                c.record.recipe.semantic_version,
+            )
+        })
         .collect();
     let trail = publication.lock.trail();
     json!({

@@ -27,14 +27,25 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<DocumentChange>,
     let (before, after) = (leaves(a)?, leaves(b)?);
     let mut found: BTreeMap<String, DocumentChange> = BTreeMap::new();
     for ((cell, document), new) in &after {
-        let Some(old) = before.get(&(cell.clone(), document.clone())) else { continue };
+        let Some(old) = before.get(&(cell.clone(), document.clone())) else {
+            continue;
+        };
         let mut paths: Vec<&String> = old.keys().chain(new.keys()).collect();
         paths.sort();
         paths.dedup();
-        for path in paths.into_iter().filter(|path| old.get(*path) != new.get(*path)) {
+        for path in paths
+            .into_iter()
+            .filter(|path| old.get(*path) != new.get(*path))
+        {
             let (a, b) = (old.get(path).cloned(), new.get(path).cloned());
             let key = format!("{document}\n{path}\n{a:?}\n{b:?}");
-            let change = || DocumentChange { document: document.clone(), path: path.clone(), a, b, cells: 0 };
+            let change = || DocumentChange {
+                document: document.clone(),
+                path: path.clone(),
+                a,
+                b,
+                cells: 0,
+            };
             found.entry(key).or_insert_with(change).cells += 1;
         }
     }
@@ -45,8 +56,17 @@ type Leaves = BTreeMap<String, Json>;
 
 fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, CompareError> {
     let mut found = BTreeMap::new();
-    for cell in side.cells.iter().filter(|c| matches!(c.record.recipe.kind.as_str(), "provision" | "serve")) {
-        for (output, artifact) in cell.record.outputs.iter().filter(|(_, a)| a.media == Media::Json) {
+    for cell in side
+        .cells
+        .iter()
+        .filter(|c| matches!(c.record.recipe.kind.as_str(), "provision" | "serve"))
+    {
+        for (output, artifact) in cell
+            .record
+            .outputs
+            .iter()
+            .filter(|(_, a)| a.media == Media::Json)
+        {
             let document = format!("{}.{output}", cell.stage);
             let value = side.json(&document, &artifact.digest)?;
             let mut flat = Leaves::new();
@@ -60,11 +80,22 @@ fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, Compare
 }
 
 fn flatten(path: &str, value: &Json, into: &mut Leaves) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match value {
-        Json::Object(map) if !map.is_empty() => map.iter().for_each(|(key, v)| flatten(&below(key), v, into)),
+        Json::Object(map) if !map.is_empty() => map
+            .iter()
+            .for_each(|(key, v)| flatten(&below(key), v, into)),
         Json::Array(items) if !items.is_empty() => {
-            items.iter().enumerate().for_each(|(i, v)| flatten(&below(&i.to_string()), v, into));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, v)| flatten(&below(&i.to_string()), v, into));
         }
         leaf => {
             into.insert(path.to_owned(), leaf.clone());

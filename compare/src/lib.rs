@@ -46,7 +46,9 @@ impl Comparison {
     /// Returns the results that got worse, and those beyond the threshold whose noise nobody
     /// measured: neither may pass a gate.
     pub fn offences(&self) -> impl Iterator<Item = &ResultChange> {
-        self.results.iter().filter(|r| matches!(r.verdict, Verdict::Regression | Verdict::Untested))
+        self.results
+            .iter()
+            .filter(|r| matches!(r.verdict, Verdict::Regression | Verdict::Untested))
     }
 }
 

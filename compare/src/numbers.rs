@@ -28,18 +28,26 @@ pub struct NumberChange {
 }
 
 /// Returns the numbers that differ as shown, and how many both reports have.
-pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<(Vec<NumberChange>, usize), CompareError> {
+pub(crate) fn changes(
+    a: &Side<'_>,
+    b: &Side<'_>,
+) -> Result<(Vec<NumberChange>, usize), CompareError> {
     let (before, after) = (numbers(a)?, numbers(b)?);
     let mut found: Vec<NumberChange> = Vec::new();
     let mut compared = 0;
     for (key, newer) in after {
-        let Some(older) = before.get(&key) else { continue };
+        let Some(older) = before.get(&key) else {
+            continue;
+        };
         compared += 1;
         if older.text == newer.text {
             continue;
         }
         let value = |n: &Number| n.value.as_ref()?.parse::<f64>().ok();
-        let change = value(older).zip(value(&newer)).filter(|(a, _)| *a != 0.0).map(|(a, b)| b / a - 1.0);
+        let change = value(older)
+            .zip(value(&newer))
+            .filter(|(a, _)| *a != 0.0)
+            .map(|(a, b)| b / a - 1.0);
         found.push(NumberChange {
             place: newer.place(),
             source: key.source,
@@ -68,14 +76,22 @@ struct Key {
 /// The numbers of a side's reports by what they are; of several places the first.
 fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
     let mut found = BTreeMap::new();
-    for cell in side.cells.iter().filter(|c| c.record.outputs.contains_key("report")) {
-        let (Some(report), Some(trace)) =
-            (cell.record.outputs.get("report"), cell.record.outputs.get("trace"))
-        else {
+    for cell in side
+        .cells
+        .iter()
+        .filter(|c| c.record.outputs.contains_key("report"))
+    {
+        let (Some(report), Some(trace)) = (
+            cell.record.outputs.get("report"),
+            cell.record.outputs.get("trace"),
+        ) else {
             continue;
         };
         let name = cell.name();
-        let (report, trace) = (side.bytes(&name, &report.digest)?, side.bytes(&name, &trace.digest)?);
+        let (report, trace) = (
+            side.bytes(&name, &report.digest)?,
+            side.bytes(&name, &trace.digest)?,
+        );
         let document = Document::of(Path::new("report.md"), &report, &trace)
             .map_err(|e| CompareError(format!("{}: the trace of {name}: {e}", side.name)))?;
         for number in document.numbers {
@@ -88,7 +104,14 @@ fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
                 _ => number.source.clone(),
             };
             let (row, column) = (number.row_key.clone(), number.column.clone());
-            found.entry(Key { source, row, column, format: number.format.clone() }).or_insert(number);
+            found
+                .entry(Key {
+                    source,
+                    row,
+                    column,
+                    format: number.format.clone(),
+                })
+                .or_insert(number);
         }
     }
     Ok(found)

@@ -35,13 +35,23 @@ pub struct Rule {
 
 impl Default for Rule {
     fn default() -> Self {
-        Self { columns: Vec::new(), threshold: 0.05, alpha: 0.05, test: Test::Welch }
+        Self {
+            columns: Vec::new(),
+            threshold: 0.05,
+            alpha: 0.05,
+            test: Test::Welch,
+        }
     }
 }
 
 /// The columns compared if the user names none.
-const USUAL: [&str; 5] =
-    ["output_throughput", "request_throughput", "ttft_ms_p50", "tpot_ms_p50", "e2e_latency_ms_p95"];
+const USUAL: [&str; 5] = [
+    "output_throughput",
+    "request_throughput",
+    "ttft_ms_p50",
+    "tpot_ms_p50",
+    "e2e_latency_ms_p95",
+];
 
 /// Which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -116,12 +126,18 @@ pub struct ResultChange {
 }
 
 /// Returns every result that both sides have, tested.
-pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Vec<ResultChange>, CompareError> {
+pub(crate) fn changes(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    rule: &Rule,
+) -> Result<Vec<ResultChange>, CompareError> {
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
     let mut found = Vec::new();
     for (name, newer) in &after {
-        let Some(older) = before.get(name) else { continue };
+        let Some(older) = before.get(name) else {
+            continue;
+        };
         let cells = |t: &Table| {
             t.metadata("level").as_deref() == Some("cell")
                 && t.metadata("operator").as_deref() == Some("cell-summary")
@@ -130,10 +146,23 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Vec<Res
             continue;
         }
         for column in columns(older, newer, rule) {
-            let (was, is) = (groups(older, &column, &replicates), groups(newer, &column, &replicates));
+            let (was, is) = (
+                groups(older, &column, &replicates),
+                groups(newer, &column, &replicates),
+            );
             for (at, values_b) in is {
-                let Some(values_a) = was.get(&at) else { continue };
-                found.extend(result(name, at, &column, newer.unit(&column), values_a, &values_b, rule));
+                let Some(values_a) = was.get(&at) else {
+                    continue;
+                };
+                found.extend(result(
+                    name,
+                    at,
+                    &column,
+                    newer.unit(&column),
+                    values_a,
+                    &values_b,
+                    rule,
+                ));
             }
         }
     }
@@ -148,19 +177,31 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>, rule: &Rule) -> Result<Vec<Res
 }
 
 fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
-    let wanted: Vec<String> =
-        if rule.columns.is_empty() { USUAL.map(str::to_owned).to_vec() } else { rule.columns.clone() };
-    wanted.into_iter().filter(|c| a.has(c) && b.has(c) && b.float(c).is_ok() && a.float(c).is_ok()).collect()
+    let wanted: Vec<String> = if rule.columns.is_empty() {
+        USUAL.map(str::to_owned).to_vec()
+    } else {
+        rule.columns.clone()
+    };
+    wanted
+        .into_iter()
+        .filter(|c| a.has(c) && b.has(c) && b.float(c).is_ok() && a.float(c).is_ok())
+        .collect()
 }
 
 /// Returns a column's values at each coordinate, one for each repetition.
 fn groups(table: &Table, column: &str, replicates: &[String]) -> BTreeMap<String, Vec<f64>> {
-    let keys: Vec<String> = keys(table).into_iter().filter(|k| !replicates.contains(k)).collect();
+    let keys: Vec<String> = keys(table)
+        .into_iter()
+        .filter(|k| !replicates.contains(k))
+        .collect();
     let values = table.float(column).unwrap_or_default();
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (row, value) in values.into_iter().enumerate() {
         if let Some(value) = value.filter(|v| v.is_finite()) {
-            found.entry(row_key(table, &keys, row)).or_default().push(value);
+            found
+                .entry(row_key(table, &keys, row))
+                .or_default()
+                .push(value);
         }
     }
     found
@@ -175,14 +216,19 @@ fn result(
     b: &[f64],
     rule: &Rule,
 ) -> Option<ResultChange> {
-    let (sample_a, sample_b) = (Sample::new(a.iter().copied()).ok()?, Sample::new(b.iter().copied()).ok()?);
+    let (sample_a, sample_b) = (
+        Sample::new(a.iter().copied()).ok()?,
+        Sample::new(b.iter().copied()).ok()?,
+    );
     let (mean_a, mean_b) = (sample_a.mean(), sample_b.mean());
     let p = if a.len() < 2 || b.len() < 2 {
         None
     } else {
         match rule.test {
             Test::Welch => welch_t(&sample_a, &sample_b).map(|t| t.p),
-            Test::MannWhitney => mann_whitney_u(&sample_a, &sample_b, Continuity::Corrected).map(|t| t.p),
+            Test::MannWhitney => {
+                mann_whitney_u(&sample_a, &sample_b, Continuity::Corrected).map(|t| t.p)
+            }
         }
     };
     Some(ResultChange {
@@ -204,13 +250,22 @@ fn result(
 
 /// Adjusts the p of all results tested together, and says what each change amounts to.
 fn judge(results: &mut [ResultChange], rule: &Rule) {
-    let tested: Vec<usize> = (0..results.len()).filter(|i| results[*i].p.is_some()).collect();
-    let adjusted = holm(&tested.iter().filter_map(|i| results[*i].p).collect::<Vec<_>>());
+    let tested: Vec<usize> = (0..results.len())
+        .filter(|i| results[*i].p.is_some())
+        .collect();
+    let adjusted = holm(
+        &tested
+            .iter()
+            .filter_map(|i| results[*i].p)
+            .collect::<Vec<_>>(),
+    );
     for (i, p) in tested.into_iter().zip(adjusted) {
         results[i].holm_p = Some(p);
     }
     for result in results {
-        let large = result.change.map_or(result.mean_a != result.mean_b, |c| c.abs() >= rule.threshold);
+        let large = result.change.map_or(result.mean_a != result.mean_b, |c| {
+            c.abs() >= rule.threshold
+        });
         result.verdict = match result.holm_p {
             _ if !large => Verdict::WithinNoise,
             Some(p) if p > rule.alpha => Verdict::WithinNoise,

@@ -50,7 +50,11 @@ impl<'s> Side<'s> {
     ///
     /// # Errors
     /// If one is missing or damaged.
-    pub fn read(name: impl Into<String>, lock: Lock, store: &'s Store) -> Result<Self, CompareError> {
+    pub fn read(
+        name: impl Into<String>,
+        lock: Lock,
+        store: &'s Store,
+    ) -> Result<Self, CompareError> {
         let name = name.into();
         let mut cells = Vec::new();
         for stage in &lock.stages {
@@ -71,7 +75,12 @@ impl<'s> Side<'s> {
                 });
             }
         }
-        Ok(Self { name, lock, store, cells })
+        Ok(Self {
+            name,
+            lock,
+            store,
+            cells,
+        })
     }
 
     /// Returns the axes that only tell repetitions apart.
@@ -79,7 +88,14 @@ impl<'s> Side<'s> {
         let mut axes: Vec<String> = self
             .cells
             .iter()
-            .flat_map(|c| c.record.recipe.replicate.0.iter().map(|(axis, _)| axis.clone()))
+            .flat_map(|c| {
+                c.record
+                    .recipe
+                    .replicate
+                    .0
+                    .iter()
+                    .map(|(axis, _)| axis.clone())
+            })
             .collect();
         axes.sort();
         axes.dedup();
@@ -89,7 +105,11 @@ impl<'s> Side<'s> {
     /// Returns the tables of one kind's cells by `CELL.OUTPUT`, lineage left out.
     pub(crate) fn tables(&self, kinds: &[&str]) -> Result<BTreeMap<String, Table>, CompareError> {
         let mut found = BTreeMap::new();
-        for cell in self.cells.iter().filter(|c| kinds.contains(&c.record.recipe.kind.as_str())) {
+        for cell in self
+            .cells
+            .iter()
+            .filter(|c| kinds.contains(&c.record.recipe.kind.as_str()))
+        {
             for (output, artifact) in &cell.record.outputs {
                 if artifact.media == Media::Parquet && !output.ends_with(".lineage") {
                     let name = format!("{}.{output}", cell.name());
@@ -113,6 +133,8 @@ impl<'s> Side<'s> {
     }
 
     pub(crate) fn bytes(&self, what: &str, digest: &Digest) -> Result<Vec<u8>, CompareError> {
-        self.store.get(digest).map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
+        self.store
+            .get(digest)
+            .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
     }
 }

@@ -32,7 +32,9 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
     for (kinds, columns) in [(["analyze"], &ANALYSIS[..]), (["verify"], &GATES[..])] {
         let (before, after) = (a.tables(&kinds)?, b.tables(&kinds)?);
         for (name, newer) in &after {
-            let Some(older) = before.get(name) else { continue };
+            let Some(older) = before.get(name) else {
+                continue;
+            };
             for column in columns.iter().filter(|c| newer.has(c) && older.has(c)) {
                 let (was, is) = (words(older, column), words(newer, column));
                 let mut rows: Vec<&String> = was.keys().chain(is.keys()).collect();
@@ -41,8 +43,15 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
                 for row in rows {
                     let (a, b) = (was.get(row).cloned(), is.get(row).cloned());
                     if a != b {
-                        let (table, row, column) = (name.clone(), row.clone(), (*column).to_owned());
-                        found.push(VerdictChange { table, row, column, a, b });
+                        let (table, row, column) =
+                            (name.clone(), row.clone(), (*column).to_owned());
+                        found.push(VerdictChange {
+                            table,
+                            row,
+                            column,
+                            a,
+                            b,
+                        });
                     }
                 }
             }
@@ -54,7 +63,11 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
 /// Returns the columns that tell the rows of a table apart.
 pub(crate) fn keys(table: &Table) -> Vec<String> {
     let declared = table.metadata("keys").unwrap_or_default();
-    declared.split(',').filter(|k| !k.is_empty() && table.has(k)).map(str::to_owned).collect()
+    declared
+        .split(',')
+        .filter(|k| !k.is_empty() && table.has(k))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns a row's key as `a=1,b=x`.
@@ -72,5 +85,7 @@ fn words(table: &Table, column: &str) -> BTreeMap<String, String> {
         Ok(Scalar::Null) | Err(_) => "null".to_owned(),
         Ok(value) => value.to_string(),
     };
-    (0..table.rows()).map(|row| (row_key(table, &keys, row), value(row))).collect()
+    (0..table.rows())
+        .map(|row| (row_key(table, &keys, row), value(row)))
+        .collect()
 }

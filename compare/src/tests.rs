@@ -53,10 +53,22 @@ fn cell(
     recipe: Recipe,
     outputs: Vec<(&str, Media, Vec<u8>)>,
 ) -> LockCell {
-    let coordinates = Coordinates(at.iter().map(|(a, l)| ((*a).to_owned(), l.clone())).collect());
+    let coordinates = Coordinates(
+        at.iter()
+            .map(|(a, l)| ((*a).to_owned(), l.clone()))
+            .collect(),
+    );
     let outputs = outputs.into_iter().map(|(name, media, bytes)| {
         let digest = store.put(&bytes).unwrap();
-        (name.to_owned(), Artifact { digest, media, bytes: bytes.len() as u64, rows: None })
+        (
+            name.to_owned(),
+            Artifact {
+                digest,
+                media,
+                bytes: bytes.len() as u64,
+                rows: None,
+            },
+        )
     });
     let outputs: BTreeMap<String, Artifact> = outputs.collect();
     let text = pipeline::cell::coordinates_text(&coordinates);
@@ -94,19 +106,34 @@ fn cell(
 
 fn lock(store: &Store, study: &Study) -> Lock {
     let none = || Coordinates(Vec::new());
-    let descriptor = json!({"engine": {"version": study.engine}, "observations": {"free": study.threads}});
+    let descriptor =
+        json!({"engine": {"version": study.engine}, "observations": {"free": study.threads}});
     let server = cell(
         store,
         "server",
         &[],
-        recipe("serve", json!({"settings": {"threads": study.threads}}), none()),
-        vec![("server", Media::Json, serde_json::to_vec(&descriptor).unwrap())],
+        recipe(
+            "serve",
+            json!({"settings": {"threads": study.threads}}),
+            none(),
+        ),
+        vec![(
+            "server",
+            Media::Json,
+            serde_json::to_vec(&descriptor).unwrap(),
+        )],
     );
     let reps = study.throughput[0].len();
     let rep = |n: usize| Coordinates(vec![("rep".into(), Scalar::Int(n as i64 + 1))]);
     let ladder = (0..reps).map(|n| {
         let at = [("rep", Scalar::Int(n as i64 + 1))];
-        cell(store, "ladder", &at, recipe("load", json!({"requests": 8}), rep(n)), Vec::new())
+        cell(
+            store,
+            "ladder",
+            &at,
+            recipe("load", json!({"requests": 8}), rep(n)),
+            Vec::new(),
+        )
     });
     let ladder = ladder.collect();
     let mut rows: Vec<(i64, i64, f64, f64)> = Vec::new();
@@ -122,19 +149,38 @@ fn lock(store: &Store, study: &Study) -> Lock {
             Column::float("output_throughput", rows.iter().map(|r| Some(r.2))).unit("tok/s"),
             Column::float("ttft_ms_p50", rows.iter().map(|r| Some(r.3))).unit("ms"),
         ],
-        &[("keys", "concurrency,rep"), ("level", "cell"), ("operator", "cell-summary")],
+        &[
+            ("keys", "concurrency,rep"),
+            ("level", "cell"),
+            ("operator", "cell-summary"),
+        ],
     );
     let verdicts = Table::with_metadata(
         vec![
             Column::text("metric", [Some("output_throughput")]),
             Column::text("verdict", [Some(study.verdict)]),
         ],
-        &[("keys", "metric"), ("level", "pooled"), ("operator", "paired-comparison")],
+        &[
+            ("keys", "metric"),
+            ("level", "pooled"),
+            ("operator", "paired-comparison"),
+        ],
     );
     let tables = [("cells", cells), ("comparison", verdicts)];
-    let outputs = tables.map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
-    let results = cell(store, "results", &[], recipe("analyze", json!({}), none()), outputs.into());
-    let stage = |name: &str, class, cells| LockStage { name: name.into(), class, cells };
+    let outputs =
+        tables.map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
+    let results = cell(
+        store,
+        "results",
+        &[],
+        recipe("analyze", json!({}), none()),
+        outputs.into(),
+    );
+    let stage = |name: &str, class, cells| LockStage {
+        name: name.into(),
+        class,
+        cells,
+    };
     Lock {
         experiment: "study".into(),
         profile: None,
@@ -151,7 +197,10 @@ fn compared(a: &Study, b: &Study, rule: &Rule) -> crate::Comparison {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let (a, b) = (lock(&store, a), lock(&store, b));
-    let (a, b) = (Side::read("a", a, &store).unwrap(), Side::read("b", b, &store).unwrap());
+    let (a, b) = (
+        Side::read("a", a, &store).unwrap(),
+        Side::read("b", b, &store).unwrap(),
+    );
     compare(&a, &b, rule).unwrap()
 }
 
@@ -160,25 +209,48 @@ fn a_study_compared_with_itself_differs_in_nothing() {
     let same = compared(&Study::default(), &Study::default(), &Rule::default());
     assert!(same.recipes.is_empty() && same.cells.is_empty() && same.environment.is_empty());
     assert!(same.verdicts.is_empty() && same.offences().count() == 0);
-    assert_eq!(same.results.len(), 4, "two columns at two coordinates, repetitions folded");
-    assert!(same.results.iter().all(|r| r.change == Some(0.0) && r.verdict == Verdict::WithinNoise));
+    assert_eq!(
+        same.results.len(),
+        4,
+        "two columns at two coordinates, repetitions folded"
+    );
+    assert!(
+        same.results
+            .iter()
+            .all(|r| r.change == Some(0.0) && r.verdict == Verdict::WithinNoise)
+    );
 }
 
 #[test]
 fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
-    let slower =
-        Study { throughput: [vec![100.5, 99.5, 100.0], vec![150.0, 151.0, 149.0]], ..Study::default() };
+    let slower = Study {
+        throughput: [vec![100.5, 99.5, 100.0], vec![150.0, 151.0, 149.0]],
+        ..Study::default()
+    };
     let found = compared(&Study::default(), &slower, &Rule::default());
-    let offences: Vec<_> = found.offences().map(|r| (r.at.as_str(), r.column.as_str(), r.verdict)).collect();
-    assert_eq!(offences, [("concurrency=4", "output_throughput", Verdict::Regression)]);
+    let offences: Vec<_> = found
+        .offences()
+        .map(|r| (r.at.as_str(), r.column.as_str(), r.verdict))
+        .collect();
+    assert_eq!(
+        offences,
+        [("concurrency=4", "output_throughput", Verdict::Regression)]
+    );
     let back = compared(&slower, &Study::default(), &Rule::default());
     assert_eq!(back.offences().count(), 0);
-    assert!(back.results.iter().any(|r| r.verdict == Verdict::Improvement && r.better == Direction::Higher));
+    assert!(
+        back.results
+            .iter()
+            .any(|r| r.verdict == Verdict::Improvement && r.better == Direction::Higher)
+    );
 }
 
 #[test]
 fn longer_waits_are_worse_and_shorter_ones_better() {
-    let slower = Study { ttft: [vec![60.0, 61.0, 59.0], vec![80.5, 81.0, 79.5]], ..Study::default() };
+    let slower = Study {
+        ttft: [vec![60.0, 61.0, 59.0], vec![80.5, 81.0, 79.5]],
+        ..Study::default()
+    };
     let found = compared(&Study::default(), &slower, &Rule::default());
     let result = found.offences().next().unwrap();
     assert_eq!(
@@ -190,21 +262,39 @@ fn longer_waits_are_worse_and_shorter_ones_better() {
 #[test]
 fn a_large_change_inside_a_larger_noise_is_within_noise() {
     let noisy = |shift: f64| Study {
-        throughput: [vec![60.0 + shift, 100.0 + shift, 140.0 + shift], vec![180.0, 182.0, 178.0]],
+        throughput: [
+            vec![60.0 + shift, 100.0 + shift, 140.0 + shift],
+            vec![180.0, 182.0, 178.0],
+        ],
         ..Study::default()
     };
     let found = compared(&noisy(0.0), &noisy(-15.0), &Rule::default());
-    let result =
-        found.results.iter().find(|r| r.at == "concurrency=1" && r.column == "output_throughput").unwrap();
-    assert!(result.change.unwrap() < -0.1 && result.verdict == Verdict::WithinNoise, "{result:?}");
+    let result = found
+        .results
+        .iter()
+        .find(|r| r.at == "concurrency=1" && r.column == "output_throughput")
+        .unwrap();
+    assert!(
+        result.change.unwrap() < -0.1 && result.verdict == Verdict::WithinNoise,
+        "{result:?}"
+    );
 }
 
 #[test]
 fn a_significant_change_below_the_threshold_does_not_count() {
-    let a = Study { throughput: [vec![100.0, 100.01, 99.99], vec![180.0, 180.1, 179.9]], ..Study::default() };
-    let b = Study { throughput: [vec![98.0, 98.01, 97.99], vec![180.0, 180.1, 179.9]], ..Study::default() };
+    let a = Study {
+        throughput: [vec![100.0, 100.01, 99.99], vec![180.0, 180.1, 179.9]],
+        ..Study::default()
+    };
+    let b = Study {
+        throughput: [vec![98.0, 98.01, 97.99], vec![180.0, 180.1, 179.9]],
+        ..Study::default()
+    };
     assert_eq!(compared(&a, &b, &Rule::default()).offences().count(), 0);
-    let strict = Rule { threshold: 0.01, ..Rule::default() };
+    let strict = Rule {
+        threshold: 0.01,
+        ..Rule::default()
+    };
     assert_eq!(compared(&a, &b, &strict).offences().count(), 1);
 }
 
@@ -217,47 +307,96 @@ fn a_change_without_repetitions_is_untested_and_passes_no_gate() {
     };
     let found = compared(&one(100.0), &one(150.0), &Rule::default());
     let offences: Vec<_> = found.offences().map(|r| (r.verdict, r.p)).collect();
-    assert_eq!(offences, [(Verdict::Untested, None)], "even a change for the better is not known to be one");
+    assert_eq!(
+        offences,
+        [(Verdict::Untested, None)],
+        "even a change for the better is not known to be one"
+    );
 }
 
 #[test]
 fn three_repetitions_are_too_few_for_the_rank_test() {
-    let slower = Study { throughput: [vec![50.0, 51.0, 49.0], vec![90.0, 91.0, 89.0]], ..Study::default() };
-    let rule = Rule { test: Test::MannWhitney, ..Rule::default() };
+    let slower = Study {
+        throughput: [vec![50.0, 51.0, 49.0], vec![90.0, 91.0, 89.0]],
+        ..Study::default()
+    };
+    let rule = Rule {
+        test: Test::MannWhitney,
+        ..Rule::default()
+    };
     let found = compared(&Study::default(), &slower, &rule);
     // The smallest two-sided p of three against three is 0.1.
-    assert!(found.results.iter().all(|r| r.verdict == Verdict::WithinNoise), "{:?}", found.results);
+    assert!(
+        found
+            .results
+            .iter()
+            .all(|r| r.verdict == Verdict::WithinNoise),
+        "{:?}",
+        found.results
+    );
 }
 
 #[test]
 fn changed_settings_engines_and_verdicts_are_named() {
-    let other = Study { threads: 2, engine: "1.1", verdict: "no evidence", ..Study::default() };
+    let other = Study {
+        threads: 2,
+        engine: "1.1",
+        verdict: "no evidence",
+        ..Study::default()
+    };
     let found = compared(&Study::default(), &other, &Rule::default());
-    let recipes: Vec<_> =
-        found.recipes.iter().map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.of)).collect();
+    let recipes: Vec<_> = found
+        .recipes
+        .iter()
+        .map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.of))
+        .collect();
     assert_eq!(recipes, [("server", "`settings.threads` 1 → 2", 1, 1)]);
-    let environment: Vec<_> =
-        found.environment.iter().map(|c| (c.document.as_str(), c.path.as_str())).collect();
-    assert_eq!(environment, [("server.server", "engine.version")], "observations are no change");
+    let environment: Vec<_> = found
+        .environment
+        .iter()
+        .map(|c| (c.document.as_str(), c.path.as_str()))
+        .collect();
+    assert_eq!(
+        environment,
+        [("server.server", "engine.version")],
+        "observations are no change"
+    );
     let verdict = &found.verdicts[0];
     assert_eq!(
-        (verdict.row.as_str(), verdict.a.as_deref(), verdict.b.as_deref()),
-        ("metric=output_throughput", Some("directional"), Some("no evidence"))
+        (
+            verdict.row.as_str(),
+            verdict.a.as_deref(),
+            verdict.b.as_deref()
+        ),
+        (
+            "metric=output_throughput",
+            Some("directional"),
+            Some("no evidence")
+        )
     );
     let text = found.to_string();
-    assert!(text.contains("≠ recipe\n    server: `settings.threads` 1 → 2 (every cell)"), "{text}");
+    assert!(
+        text.contains("≠ recipe\n    server: `settings.threads` 1 → 2 (every cell)"),
+        "{text}"
+    );
 }
 
 #[test]
 fn cells_of_one_side_only_are_told() {
     let more = Study {
-        throughput: [vec![100.0, 101.0, 99.0, 100.0], vec![180.0, 182.0, 178.0, 180.0]],
+        throughput: [
+            vec![100.0, 101.0, 99.0, 100.0],
+            vec![180.0, 182.0, 178.0, 180.0],
+        ],
         ttft: [vec![50.0, 51.0, 49.5, 50.0], vec![80.0, 82.0, 79.0, 80.0]],
         ..Study::default()
     };
     let found = compared(&Study::default(), &more, &Rule::default());
-    let cells: Vec<_> =
-        found.cells.iter().map(|c| (c.cell.as_str(), c.a.as_deref(), c.b.as_deref())).collect();
+    let cells: Vec<_> = found
+        .cells
+        .iter()
+        .map(|c| (c.cell.as_str(), c.a.as_deref(), c.b.as_deref()))
+        .collect();
     assert_eq!(cells, [("ladder[rep=4]", None, Some("ok"))]);
     assert!(found.results.iter().all(|r| (r.n_a, r.n_b) == (3, 4)));
 }

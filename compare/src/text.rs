@@ -19,40 +19,91 @@ impl fmt::Display for Comparison {
             };
             format!("{}: {} ({cells})", c.stage, c.what)
         });
-        section(f, "recipe", "no field of a recipe differs", &recipes.collect::<Vec<_>>())?;
-        let word = |status: &Option<String>| status.clone().unwrap_or_else(|| "not there".to_owned());
-        let cells = self.cells.iter().map(|c| format!("{}: {} → {}", c.cell, word(&c.a), word(&c.b)));
-        section(f, "cells", "both have the same cells, ended alike", &cells.collect::<Vec<_>>())?;
-        let environment = self
-            .environment
+        section(
+            f,
+            "recipe",
+            "no field of a recipe differs",
+            &recipes.collect::<Vec<_>>(),
+        )?;
+        let word =
+            |status: &Option<String>| status.clone().unwrap_or_else(|| "not there".to_owned());
+        let cells = self
+            .cells
             .iter()
-            .map(|c| format!("{} {}: {} → {}", c.document, c.path, leaf(c.a.as_ref()), leaf(c.b.as_ref())));
+            .map(|c| format!("{}: {} → {}", c.cell, word(&c.a), word(&c.b)));
+        section(
+            f,
+            "cells",
+            "both have the same cells, ended alike",
+            &cells.collect::<Vec<_>>(),
+        )?;
+        let environment = self.environment.iter().map(|c| {
+            format!(
+                "{} {}: {} → {}",
+                c.document,
+                c.path,
+                leaf(c.a.as_ref()),
+                leaf(c.b.as_ref())
+            )
+        });
         section(
             f,
             "environment",
             "machines and servers describe themselves alike",
             &environment.collect::<Vec<_>>(),
         )?;
-        let verdicts = self
-            .verdicts
-            .iter()
-            .map(|c| format!("{} [{}] {}: {} → {}", c.table, c.row, c.column, word(&c.a), word(&c.b)));
-        section(f, "verdicts", "every verdict and gate is the same", &verdicts.collect::<Vec<_>>())?;
+        let verdicts = self.verdicts.iter().map(|c| {
+            format!(
+                "{} [{}] {}: {} → {}",
+                c.table,
+                c.row,
+                c.column,
+                word(&c.a),
+                word(&c.b)
+            )
+        });
+        section(
+            f,
+            "verdicts",
+            "every verdict and gate is the same",
+            &verdicts.collect::<Vec<_>>(),
+        )?;
         self.results(f)?;
         let numbers = self.numbers.iter().map(|n| {
-            let change = n.change.map(|c| format!(" ({})", percent(c))).unwrap_or_default();
-            let place =
-                [n.row.as_deref(), n.column.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            format!("{}  {} {place}: {} → {}{change}", n.place, n.source, n.a, n.b)
+            let change = n
+                .change
+                .map(|c| format!(" ({})", percent(c)))
+                .unwrap_or_default();
+            let place = [n.row.as_deref(), n.column.as_deref()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ");
+            format!(
+                "{}  {} {place}: {} → {}{change}",
+                n.place, n.source, n.a, n.b
+            )
         });
-        let same = format!("all {} numbers that both reports show are the same", self.numbers_compared);
-        section(f, "numbers of the report", &same, &numbers.collect::<Vec<_>>())
+        let same = format!(
+            "all {} numbers that both reports show are the same",
+            self.numbers_compared
+        );
+        section(
+            f,
+            "numbers of the report",
+            &same,
+            &numbers.collect::<Vec<_>>(),
+        )
     }
 }
 
 impl Comparison {
     fn results(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let beyond: Vec<_> = self.results.iter().filter(|r| r.verdict != Verdict::WithinNoise).collect();
+        let beyond: Vec<_> = self
+            .results
+            .iter()
+            .filter(|r| r.verdict != Verdict::WithinNoise)
+            .collect();
         let lines = beyond.iter().map(|r| {
             let unit = r.unit.as_deref().unwrap_or("");
             let p = match r.holm_p {
@@ -78,7 +129,11 @@ impl Comparison {
         };
         section(
             f,
-            &format!("results ({} of {} beyond threshold and noise)", beyond.len(), self.results.len()),
+            &format!(
+                "results ({} of {} beyond threshold and noise)",
+                beyond.len(),
+                self.results.len()
+            ),
             &same,
             &lines.collect::<Vec<_>>(),
         )
@@ -94,7 +149,11 @@ fn section(f: &mut fmt::Formatter<'_>, title: &str, empty: &str, lines: &[String
         writeln!(f, "    {line}")?;
     }
     if lines.len() > SHOWN {
-        writeln!(f, "    … and {} more (`--json` has all)", lines.len() - SHOWN)?;
+        writeln!(
+            f,
+            "    … and {} more (`--json` has all)",
+            lines.len() - SHOWN
+        )?;
     }
     Ok(())
 }

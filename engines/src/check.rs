@@ -15,10 +15,14 @@ impl Engine {
     /// # Errors
     /// The first wrong type or unknown key, or every contradiction.
     pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
-        let engine: Self =
-            serde_json::from_value(definition.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let engine: Self = serde_json::from_value(definition.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
         let problems = engine.problems();
-        if problems.is_empty() { Ok(engine) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(engine)
+        } else {
+            Err(problems)
+        }
     }
 
     fn problems(&self) -> Vec<Problem> {
@@ -36,28 +40,45 @@ impl Engine {
                 );
             }
             if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
-                problems
-                    .push(at("when-true", format!("the boolean `{name}` becomes no argument either way")));
+                problems.push(at(
+                    "when-true",
+                    format!("the boolean `{name}` becomes no argument either way"),
+                ));
             }
             if !boolean && !setting.flags.iter().any(|f| f.contains("{}")) {
                 problems.push(
-                    at("flags", format!("the flags of `{name}` nowhere hold its value"))
-                        .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
+                    at(
+                        "flags",
+                        format!("the flags of `{name}` nowhere hold its value"),
+                    )
+                    .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
                 );
             }
         }
         for (name, limit) in &self.limits {
-            for (key, setting) in [("setting", &limit.setting), ("divided-by", &limit.divided_by)] {
-                if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s)) {
-                    let problem =
-                        Problem::at(&["limits", name, key], format!("there is no setting `{setting}`"));
-                    let hint = remedy(setting, "settings", self.settings.keys().map(String::as_str));
+            for (key, setting) in [
+                ("setting", &limit.setting),
+                ("divided-by", &limit.divided_by),
+            ] {
+                if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s))
+                {
+                    let problem = Problem::at(
+                        &["limits", name, key],
+                        format!("there is no setting `{setting}`"),
+                    );
+                    let hint = remedy(
+                        setting,
+                        "settings",
+                        self.settings.keys().map(String::as_str),
+                    );
                     problems.push(problem.hint(hint));
                 }
             }
             if !limit.pointer.starts_with('/') {
                 let message = format!("`{}` is no JSON pointer", limit.pointer);
-                problems.push(Problem::at(&["limits", name, "pointer"], message).hint("it begins with `/`"));
+                problems.push(
+                    Problem::at(&["limits", name, "pointer"], message).hint("it begins with `/`"),
+                );
             }
         }
         problems.extend(self.log_problems());
@@ -70,17 +91,20 @@ impl Engine {
         let mut problems = Vec::new();
         for (name, event) in &self.log.events {
             let mut groups = Vec::new();
-            for (key, text) in
-                std::iter::once(("line", &event.line)).chain(event.fields.iter().map(|text| ("fields", text)))
+            for (key, text) in std::iter::once(("line", &event.line))
+                .chain(event.fields.iter().map(|text| ("fields", text)))
             {
                 let mut add = |message: String| {
                     problems.push(Problem::at(&["log", "events", name, key], message));
                 };
                 match Regex::new(text) {
                     Ok(regex) => {
-                        let named: Vec<String> = regex.capture_names().flatten().map(str::to_owned).collect();
+                        let named: Vec<String> =
+                            regex.capture_names().flatten().map(str::to_owned).collect();
                         if key == "fields" && named.is_empty() {
-                            add(format!("`{text}` has no named group, so nothing would come of it"));
+                            add(format!(
+                                "`{text}` has no named group, so nothing would come of it"
+                            ));
                         }
                         groups.extend(named);
                     }
@@ -94,10 +118,9 @@ impl Engine {
                 } else {
                     format!("`{name}` says how the time is written and has no group `time`")
                 };
-                problems.push(
-                    Problem::at(&["log", "events", name, "time"], message)
-                        .hint("a time needs both `time: \"%Y-%m-%d %H:%M:%S\"` and a group `(?<time>…)`"),
-                );
+                problems.push(Problem::at(&["log", "events", name, "time"], message).hint(
+                    "a time needs both `time: \"%Y-%m-%d %H:%M:%S\"` and a group `(?<time>…)`",
+                ));
             }
         }
         problems
@@ -105,7 +128,12 @@ impl Engine {
 
     fn launch_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if self.launch.api_key_env.as_ref().is_some_and(|name| !is_variable(name)) {
+        if self
+            .launch
+            .api_key_env
+            .as_ref()
+            .is_some_and(|name| !is_variable(name))
+        {
             // Not repeated: what stands here by mistake is the key itself.
             let message = "`api-key-env` holds no name of an environment variable";
             problems.push(
@@ -113,23 +141,33 @@ impl Engine {
                     .hint("write the name of the variable that holds the key, not the key"),
             );
         }
-        let mut add = |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
+        let mut add =
+            |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
         match &self.launch.program {
             Program::Packaged(path) => {
                 if self.packages.is_empty() {
                     add("program", "a packaged program needs `packages`");
                 }
                 if !is_inside(path) {
-                    add("program", "the path of a packaged program must stay inside the packages");
+                    add(
+                        "program",
+                        "the path of a packaged program must stay inside the packages",
+                    );
                 }
             }
             Program::Python(_) | Program::Installed(_) => {}
             Program::Running(url) => {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
-                    add("program", "a running server needs an `http://` or `https://` URL");
+                    add(
+                        "program",
+                        "a running server needs an `http://` or `https://` URL",
+                    );
                 }
                 if self.launch.ca_file.is_some() && !url.starts_with("https://") {
-                    add("ca-file", "certificates prove nothing without an `https://` URL");
+                    add(
+                        "ca-file",
+                        "certificates prove nothing without an `https://` URL",
+                    );
                 }
                 if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
                     add(
@@ -141,13 +179,22 @@ impl Engine {
             }
         }
         if self.launch.ca_file.is_some() {
-            add("ca-file", "a server that we start speaks plain HTTP on this machine");
+            add(
+                "ca-file",
+                "a server that we start speaks plain HTTP on this machine",
+            );
         }
         if self.launch.api_key_env.is_some() {
-            add("api-key-env", "a server that we start is on this machine alone and gets no key");
+            add(
+                "api-key-env",
+                "a server that we start is on this machine alone and gets no key",
+            );
         }
         if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
-            add("arguments", "the arguments nowhere hold `{port}`, so the server could not be found");
+            add(
+                "arguments",
+                "the arguments nowhere hold `{port}`, so the server could not be found",
+            );
         }
         if self.endpoints.models.is_none() {
             problems.push(Problem::at(
@@ -165,8 +212,8 @@ impl Model {
     /// # Errors
     /// The first wrong type or unknown key, or every contradiction.
     pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
-        let model: Self =
-            serde_json::from_value(definition.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let model: Self = serde_json::from_value(definition.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
         let mut problems = Vec::new();
         match &model.weights {
             Weights::Packaged(weights) => {
@@ -184,7 +231,11 @@ impl Model {
             }
             Weights::Named(_) => {}
         }
-        if problems.is_empty() { Ok(model) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(model)
+        } else {
+            Err(problems)
+        }
     }
 }
 
@@ -198,21 +249,33 @@ fn is_variable(text: &str) -> bool {
 /// Returns whether a relative path has only plain parts.
 fn is_inside(path: &str) -> bool {
     let parts = std::path::Path::new(path).components();
-    !path.is_empty() && parts.into_iter().all(|p| matches!(p, std::path::Component::Normal(_)))
+    !path.is_empty()
+        && parts
+            .into_iter()
+            .all(|p| matches!(p, std::path::Component::Normal(_)))
 }
 
 fn package_problems(package: &Package) -> Vec<Problem> {
     let mut problems = Vec::new();
     if package.files.is_empty() {
-        let message = format!("the package `{}` has no `files`: it would not be pinned", package.name);
+        let message = format!(
+            "the package `{}` has no `files`: it would not be pinned",
+            package.name
+        );
         problems.push(Problem::at(&["packages"], message));
     }
     // Name and version become a line of a requirements file: nothing else may slip into it.
     let plain = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b))
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b))
     };
     if !plain(&package.name) || package.name.starts_with('-') || !plain(&package.version) {
-        let message = format!("`{}=={}` is no package name and version", package.name, package.version);
+        let message = format!(
+            "`{}=={}` is no package name and version",
+            package.name, package.version
+        );
         problems.push(Problem::at(&["packages"], message));
     }
     problems

@@ -42,7 +42,9 @@ impl Paths {
         while let Some(open) = rest.find('{') {
             let (before, from) = rest.split_at(open);
             out.push_str(before);
-            let value = from.find('}').and_then(|close| Some((self.value(&from[1..close])?, close)));
+            let value = from
+                .find('}')
+                .and_then(|close| Some((self.value(&from[1..close])?, close)));
             match value {
                 Some((value, close)) => {
                     out.push_str(value);
@@ -84,13 +86,23 @@ pub struct Rendered {
 pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths) -> Rendered {
     let fixed = engine.launch.arguments.iter().map(|a| paths.fill(a));
     // A setting's value is never searched for placeholders.
-    let flags = engine.settings.iter().flat_map(|(name, setting)| match resolved.get(name) {
-        Some(value) => setting.arguments(value),
-        None => Vec::new(),
-    });
-    let environment =
-        engine.launch.environment.iter().map(|(name, value)| (name.clone(), paths.fill(value))).collect();
-    Rendered { arguments: fixed.chain(flags).collect(), environment }
+    let flags = engine
+        .settings
+        .iter()
+        .flat_map(|(name, setting)| match resolved.get(name) {
+            Some(value) => setting.arguments(value),
+            None => Vec::new(),
+        });
+    let environment = engine
+        .launch
+        .environment
+        .iter()
+        .map(|(name, value)| (name.clone(), paths.fill(value)))
+        .collect();
+    Rendered {
+        arguments: fixed.chain(flags).collect(),
+        environment,
+    }
 }
 
 /// Returns the same with the placeholders left standing: what a descriptor holds.

@@ -151,9 +151,12 @@ impl Launch {
     /// # Errors
     /// If the variable is not set, or holds nothing that can be sent.
     pub fn api_key(&self) -> Result<Option<ApiKey>, Failure> {
-        let Some(variable) = &self.api_key_env else { return Ok(None) };
-        let key = ApiKey::from_environment(variable)
-            .map_err(|e| Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`")))?;
+        let Some(variable) = &self.api_key_env else {
+            return Ok(None);
+        };
+        let key = ApiKey::from_environment(variable).map_err(|e| {
+            Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`"))
+        })?;
         Ok(Some(key))
     }
 }
@@ -251,7 +254,10 @@ pub struct Ready {
 
 impl Default for Ready {
     fn default() -> Self {
-        Self { timeout_s: 120, prompt: "Hello".to_owned() }
+        Self {
+            timeout_s: 120,
+            prompt: "Hello".to_owned(),
+        }
     }
 }
 

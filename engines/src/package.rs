@@ -74,8 +74,13 @@ impl TryFrom<String> for Sha256 {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let right = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if right { Ok(Self(text)) } else { Err(format!("`{text}` is not 64 lower-case hexadecimal digits")) }
+        let right =
+            text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if right {
+            Ok(Self(text))
+        } else {
+            Err(format!("`{text}` is not 64 lower-case hexadecimal digits"))
+        }
     }
 }
 

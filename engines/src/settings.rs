@@ -99,7 +99,10 @@ impl Setting {
             && !self.choices.is_empty()
             && !self.choices.iter().any(|c| c == text)
         {
-            return Err(format!("must be one of {}, got `{text}`", self.choices.join(", ")));
+            return Err(format!(
+                "must be one of {}, got `{text}`",
+                self.choices.join(", ")
+            ));
         }
         Ok(())
     }
@@ -111,7 +114,11 @@ impl Setting {
             Json::Bool(true) => self.when_true.clone(),
             Json::Bool(false) => self.when_false.clone(),
             Json::String(text) => self.flags.iter().map(|f| f.replace("{}", text)).collect(),
-            other => self.flags.iter().map(|f| f.replace("{}", &other.to_string())).collect(),
+            other => self
+                .flags
+                .iter()
+                .map(|f| f.replace("{}", &other.to_string()))
+                .collect(),
         }
     }
 }
@@ -125,12 +132,18 @@ pub fn resolve(
     given: &serde_json::Map<String, Json>,
 ) -> Result<BTreeMap<String, Json>, Vec<Problem>> {
     let mut problems = Vec::new();
-    let mut resolved: BTreeMap<String, Json> =
-        settings.iter().map(|(name, setting)| (name.clone(), setting.default.clone())).collect();
+    let mut resolved: BTreeMap<String, Json> = settings
+        .iter()
+        .map(|(name, setting)| (name.clone(), setting.default.clone()))
+        .collect();
     for (name, value) in given {
         let Some(setting) = settings.get(name) else {
             let problem = Problem::at(&[name], format!("the engine has no setting `{name}`"));
-            problems.push(problem.hint(remedy(name, "settings", settings.keys().map(String::as_str))));
+            problems.push(problem.hint(remedy(
+                name,
+                "settings",
+                settings.keys().map(String::as_str),
+            )));
             continue;
         };
         if let Err(phrase) = setting.check(value) {
@@ -143,5 +156,9 @@ pub fn resolve(
             resolved.insert(name.clone(), value.clone());
         }
     }
-    if problems.is_empty() { Ok(resolved) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(resolved)
+    } else {
+        Err(problems)
+    }
 }

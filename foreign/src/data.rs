@@ -32,9 +32,15 @@ pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> 
     paths.sort();
     let (mut tables, mut unread) = (Vec::new(), Vec::new());
     for path in paths {
-        let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-        let extension =
-            path.extension().map(|part| part.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let name = path
+            .strip_prefix(folder)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
+        let extension = path
+            .extension()
+            .map(|part| part.to_string_lossy().to_lowercase())
+            .unwrap_or_default();
         let read = match extension.as_str() {
             "csv" => delimited(&path, b','),
             "tsv" => delimited(&path, b'\t'),
@@ -50,7 +56,10 @@ pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> 
                 table.file = name;
                 tables.push(table);
             }
-            Err(Unread { line: Some(line), reason }) => unread.push(format!("{name}:{line}: {reason}")),
+            Err(Unread {
+                line: Some(line),
+                reason,
+            }) => unread.push(format!("{name}:{line}: {reason}")),
             Err(Unread { line: None, reason }) => unread.push(format!("{name}: {reason}")),
         }
     }
@@ -65,11 +74,17 @@ struct Unread {
 
 impl Unread {
     fn whole(reason: impl fmt::Display) -> Self {
-        Self { line: None, reason: reason.to_string() }
+        Self {
+            line: None,
+            reason: reason.to_string(),
+        }
     }
 
     fn at(line: usize, reason: impl fmt::Display) -> Self {
-        Self { line: Some(line), reason: reason.to_string() }
+        Self {
+            line: Some(line),
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -81,7 +96,10 @@ fn text(path: &Path) -> Result<String, Unread> {
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         Unread::at(line, "not UTF-8 text; convert it, for instance with iconv")
     })?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map(str::to_owned)
+        .unwrap_or(text))
 }
 
 fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
@@ -91,42 +109,62 @@ fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
         .comment(Some(b'#'))
         .flexible(true)
         .from_reader(text.as_bytes());
-    let columns: Vec<String> =
-        reader.headers().map_err(Unread::whole)?.iter().map(|name| name.trim().to_owned()).collect();
+    let columns: Vec<String> = reader
+        .headers()
+        .map_err(Unread::whole)?
+        .iter()
+        .map(|name| name.trim().to_owned())
+        .collect();
     if columns.is_empty() {
         return Err(Unread::at(1, "no header: the first line names the columns"));
     }
     let mut rows = Vec::new();
     for record in reader.records().take(MOST_ROWS) {
         let record = record.map_err(Unread::whole)?;
-        let line = record.position().map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
+        let line = record
+            .position()
+            .map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
         if record.len() != columns.len() {
             let reason = format!("{} cells under a header of {}", record.len(), columns.len());
             return Err(Unread::at(line, reason));
         }
-        rows.push(Row { line, cells: record.iter().map(|text| Cell::new(text, 1)).collect() });
+        rows.push(Row {
+            line,
+            cells: record.iter().map(|text| Cell::new(text, 1)).collect(),
+        });
     }
-    Ok(Table { columns, rows, ..Table::default() })
+    Ok(Table {
+        columns,
+        rows,
+        ..Table::default()
+    })
 }
 
 fn json_lines(path: &Path) -> Result<Table, Unread> {
     let text = text(path)?;
     let mut columns: Vec<String> = Vec::new();
     let mut rows = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS)
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .take(MOST_ROWS)
     {
         let value: serde_json::Value =
             serde_json::from_str(line).map_err(|error| Unread::at(index + 1, error))?;
         let Some(object) = value.as_object() else {
-            return Err(Unread::at(index + 1, "not an object; every line is one `{…}`"));
+            return Err(Unread::at(
+                index + 1,
+                "not an object; every line is one `{…}`",
+            ));
         };
         let mut cells = vec![Cell::default(); columns.len()];
         for (name, value) in object {
             let text = match value {
                 serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-                    String::new()
-                }
+                serde_json::Value::Null
+                | serde_json::Value::Array(_)
+                | serde_json::Value::Object(_) => String::new(),
                 other => other.to_string(),
             };
             match columns.iter().position(|column| column == name) {
@@ -137,27 +175,42 @@ fn json_lines(path: &Path) -> Result<Table, Unread> {
                 }
             }
         }
-        rows.push(Row { line: index + 1, cells });
+        rows.push(Row {
+            line: index + 1,
+            cells,
+        });
     }
     if rows.is_empty() {
         return Err(Unread::at(1, "no rows"));
     }
-    Ok(Table { columns, rows, ..Table::default() })
+    Ok(Table {
+        columns,
+        rows,
+        ..Table::default()
+    })
 }
 
 fn parquet(path: &Path) -> Result<Table, Unread> {
     let bytes = fs::read(path).map_err(Unread::whole)?;
     let table = artifacts::Table::from_parquet(bytes).map_err(Unread::whole)?;
     let columns = table.names();
-    let mut rows: Vec<Row> =
-        (0..table.rows().min(MOST_ROWS)).map(|row| Row { line: row + 1, cells: Vec::new() }).collect();
+    let mut rows: Vec<Row> = (0..table.rows().min(MOST_ROWS))
+        .map(|row| Row {
+            line: row + 1,
+            cells: Vec::new(),
+        })
+        .collect();
     for name in &columns {
         for (at, row) in rows.iter_mut().enumerate() {
             let value = table.value(name, at).map_err(Unread::whole)?;
             row.cells.push(Cell::new(&scalar(&value), 1));
         }
     }
-    Ok(Table { columns, rows, ..Table::default() })
+    Ok(Table {
+        columns,
+        rows,
+        ..Table::default()
+    })
 }
 
 fn scalar(value: &Scalar) -> String {

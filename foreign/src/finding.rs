@@ -40,7 +40,10 @@ pub struct Evidence {
 impl Evidence {
     /// Makes one.
     pub fn new(place: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { place: place.into(), value: value.into() }
+        Self {
+            place: place.into(),
+            value: value.into(),
+        }
     }
 }
 
@@ -81,7 +84,10 @@ pub struct Audit {
 impl Audit {
     /// How many findings are at least this sure.
     pub fn count(&self, at_least: Confidence) -> usize {
-        self.findings.iter().filter(|finding| finding.confidence >= at_least).count()
+        self.findings
+            .iter()
+            .filter(|finding| finding.confidence >= at_least)
+            .count()
     }
 }
 
@@ -91,7 +97,12 @@ impl fmt::Display for Audit {
             writeln!(
                 f,
                 "{}:{}:{}: {} ({}): {}",
-                self.report, finding.line, finding.column, finding.rule, finding.confidence, finding.message
+                self.report,
+                finding.line,
+                finding.column,
+                finding.rule,
+                finding.confidence,
+                finding.message
             )?;
             writeln!(f, "    \"{}\"", finding.quote)?;
             for evidence in &finding.evidence {

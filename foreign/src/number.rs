@@ -36,7 +36,11 @@ impl Quantity {
 
     /// How far the printed value may lie from the true one.
     pub fn slack(&self) -> f64 {
-        if self.rough { (self.half * 2.0).max(self.value.abs() * 0.05) } else { self.half }
+        if self.rough {
+            (self.half * 2.0).max(self.value.abs() * 0.05)
+        } else {
+            self.half
+        }
     }
 
     /// The values that round to what is printed.
@@ -92,13 +96,19 @@ pub fn shown(value: f64) -> String {
         return "0".to_owned();
     }
     let digits =
-        usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0)).unwrap_or(0);
+        usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0))
+            .unwrap_or(0);
     let text = format!("{value:.digits$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"[+\-−±]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)").expect("a regex")
+    Regex::new(r"[+\-−±]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)")
+        .expect("a regex")
 });
 static POWER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:\s?[×x·]\s?10([⁻⁺−-]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\^[−-]?[0-9]+)|[eE]([+\-−]?[0-9]{1,3})\b)")
@@ -157,7 +167,9 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
             || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit())
             || left == Some(':')
                 && sign.is_none()
-                && text[..start].trim_end_matches(':').ends_with(|c: char| c.is_ascii_digit())
+                && text[..start]
+                    .trim_end_matches(':')
+                    .ends_with(|c: char| c.is_ascii_digit())
         {
             // Skip the rest of the name, so that its digits are not taken either.
             let skip = rest
@@ -166,7 +178,9 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
             from = end + skip;
             continue;
         }
-        let Ok(mut value) = body.replace(',', "").parse::<f64>() else { continue };
+        let Ok(mut value) = body.replace(',', "").parse::<f64>() else {
+            continue;
+        };
         let decimals = body.split_once('.').map_or(0, |(_, part)| part.len());
         let mut half = 0.5 * 10f64.powi(-i32::try_from(decimals.min(30)).unwrap_or(30));
         let mut finish = end;
@@ -204,7 +218,9 @@ pub fn quantities(text: &str) -> Vec<Quantity> {
             // `7b`, `16th`, `2x16`: part of a name.
             let rest = &text[finish..];
             from = finish
-                + rest.find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_')).unwrap_or(rest.len());
+                + rest
+                    .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_'))
+                    .unwrap_or(rest.len());
             continue;
         }
         if sign.is_some_and(|sign| signed && sign != '+') {
@@ -296,8 +312,13 @@ pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
             let [low, high] = pair else { return None };
             let between = text.get(low.end..high.start)?.trim();
             let dash = matches!(between, "-" | "–" | "—" | "‑" | "to");
-            (dash && low.value.abs() < high.value.abs() && (low.unit.is_empty() || low.unit == high.unit))
-                .then(|| Range { low: low.clone(), high: high.clone() })
+            (dash
+                && low.value.abs() < high.value.abs()
+                && (low.unit.is_empty() || low.unit == high.unit))
+                .then(|| Range {
+                    low: low.clone(),
+                    high: high.clone(),
+                })
         })
         .collect()
 }

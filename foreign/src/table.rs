@@ -49,10 +49,18 @@ pub struct Cell {
 impl Cell {
     /// Makes a cell of text, emphasis removed.
     pub fn new(text: &str, column: usize) -> Self {
-        let plain: String = text.trim().chars().filter(|c| !matches!(c, '*' | '`')).collect();
+        let plain: String = text
+            .trim()
+            .chars()
+            .filter(|c| !matches!(c, '*' | '`'))
+            .collect();
         let text = without_footnote(&plain).to_owned();
         let value = leading(&text);
-        Self { text, column, value }
+        Self {
+            text,
+            column,
+            value,
+        }
     }
 }
 
@@ -63,8 +71,12 @@ fn without_footnote(text: &str) -> &str {
     let mark = |c: char| matches!(c, '\u{2b0}'..='\u{2b8}' | '\u{2e1}'..='\u{2e3}' | '\u{1d2c}'..='\u{1d61}' | '\u{1d9b}'..='\u{1dbf}' | '†' | '‡');
     let mut rest = text;
     loop {
-        let reference = rest.strip_suffix(']').and_then(|open| open.rfind("[^").map(|at| &rest[..at]));
-        let shorter = reference.unwrap_or_else(|| rest.trim_end_matches(mark)).trim_end();
+        let reference = rest
+            .strip_suffix(']')
+            .and_then(|open| open.rfind("[^").map(|at| &rest[..at]));
+        let shorter = reference
+            .unwrap_or_else(|| rest.trim_end_matches(mark))
+            .trim_end();
         // A mark alone is the cell itself.
         if shorter.is_empty() || shorter == rest {
             return rest;
@@ -81,15 +93,21 @@ impl Table {
 
     /// The label of a row.
     pub fn label(&self, row: usize) -> &str {
-        self.rows.get(row).and_then(|row| row.cells.first()).map_or("", |cell| &cell.text)
+        self.rows
+            .get(row)
+            .and_then(|row| row.cells.first())
+            .map_or("", |cell| &cell.text)
     }
 
     /// Where a cell stands, in words.
     pub fn cell_place(&self, row: usize, column: usize) -> String {
         let name = self.columns.get(column).filter(|name| !name.is_empty());
         let line = self.rows.get(row).map_or(self.line, |row| row.line);
-        let start =
-            if self.file.is_empty() { format!("line {line}") } else { format!("{}:{line}", self.file) };
+        let start = if self.file.is_empty() {
+            format!("line {line}")
+        } else {
+            format!("{}:{line}", self.file)
+        };
         match name {
             Some(name) => format!("{start}, \"{}\" × \"{name}\"", self.label(row)),
             None => format!("{start}, \"{}\" × column {}", self.label(row), column + 1),
@@ -99,12 +117,17 @@ impl Table {
     /// A cell as evidence: where it stands, and its text.
     pub(crate) fn evidence(&self, row: usize, column: usize) -> Evidence {
         let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
-        Evidence::new(self.cell_place(row, column), cell.map_or("", |cell| &cell.text))
+        Evidence::new(
+            self.cell_place(row, column),
+            cell.map_or("", |cell| &cell.text),
+        )
     }
 
     /// Numbers of a column with their rows.
     pub fn numbers(&self, column: usize) -> Vec<(usize, &Quantity)> {
-        (0..self.rows.len()).filter_map(|row| Some((row, self.value(row, column)?))).collect()
+        (0..self.rows.len())
+            .filter_map(|row| Some((row, self.value(row, column)?)))
+            .collect()
     }
 
     /// Columns whose cells are numbers in most rows; never the label column.
@@ -116,7 +139,9 @@ impl Table {
 
     /// Column by name, ASCII case ignored.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.eq_ignore_ascii_case(name))
+        self.columns
+            .iter()
+            .position(|column| column.eq_ignore_ascii_case(name))
     }
 }
 
@@ -125,7 +150,9 @@ pub(crate) fn is_separator(line: &str) -> bool {
     let trimmed = line.trim();
     trimmed.contains("--")
         && trimmed.contains('|')
-        && trimmed.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+        && trimmed
+            .chars()
+            .all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
 /// Reads a table with bars; the second line is the rule under the header.
@@ -135,11 +162,16 @@ pub(crate) fn pipe_table(lines: &[&str], first: usize) -> Table {
         .iter()
         .enumerate()
         .skip(2)
-        .map(|(index, line)| Row { line: first + index, cells: cells(line) })
+        .map(|(index, line)| Row {
+            line: first + index,
+            cells: cells(line),
+        })
         .collect();
     Table {
         line: first,
-        header: lines.first().map_or(String::new(), |line| line.trim().to_owned()),
+        header: lines
+            .first()
+            .map_or(String::new(), |line| line.trim().to_owned()),
         columns: header.into_iter().map(|cell| cell.text).collect(),
         rows,
         ..Table::default()
@@ -154,7 +186,11 @@ fn cells(line: &str) -> Vec<Cell> {
         inner = rest;
         column += 1;
     }
-    let inner = if inner.ends_with("\\|") { inner } else { inner.strip_suffix('|').unwrap_or(inner) };
+    let inner = if inner.ends_with("\\|") {
+        inner
+    } else {
+        inner.strip_suffix('|').unwrap_or(inner)
+    };
     let mut found = Vec::new();
     let mut text = String::new();
     let mut code = false;
@@ -194,14 +230,20 @@ pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         digits > 0 && line[digits..].starts_with(['.', ')']) && line[digits + 1..].starts_with(' ')
     };
-    if lines.len() < 3 || lines[0].trim_start().starts_with(['-', '*', '#', '>']) || item(lines[0]) {
+    if lines.len() < 3 || lines[0].trim_start().starts_with(['-', '*', '#', '>']) || item(lines[0])
+    {
         return None;
     }
     // Dumps and logs: rules of characters, `key: value` lines, a first line that is itself a row of values.
     let pairs = lines.iter().filter(|line| line.contains(": ")).count();
-    let ruled = lines.iter().any(|line| line.contains("====") || line.contains("----"));
+    let ruled = lines
+        .iter()
+        .any(|line| line.contains("====") || line.contains("----"));
     let first_row = tokens(lines[0]);
-    let values = first_row.iter().filter(|token| leading(&token.text).is_some()).count();
+    let values = first_row
+        .iter()
+        .filter(|token| leading(&token.text).is_some())
+        .count();
     if ruled || pairs * 3 > lines.len() || values * 2 > first_row.len() && first_row.len() > 2 {
         return None;
     }
@@ -218,7 +260,11 @@ pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
     }
     // Label, values, remark of each row.
     let parts: Vec<(usize, usize)> = rows.iter().map(|row| value_run(row)).collect();
-    let mut counts: Vec<usize> = parts.iter().map(|part| part.1).filter(|count| *count > 0).collect();
+    let mut counts: Vec<usize> = parts
+        .iter()
+        .map(|part| part.1)
+        .filter(|count| *count > 0)
+        .collect();
     counts.sort_unstable();
     let usual = most_frequent(&counts)?;
     let same = counts.iter().filter(|count| **count == usual).count();
@@ -235,28 +281,49 @@ pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
         .zip(&parts)
         .enumerate()
         .map(|(index, (row, &(label, count)))| {
-            let join =
-                |part: &[Token]| part.iter().map(|token| token.text.as_str()).collect::<Vec<_>>().join(" ");
+            let join = |part: &[Token]| {
+                part.iter()
+                    .map(|token| token.text.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            };
             let mut cells = vec![Cell {
                 value: None,
                 ..Cell::new(&join(&row[..label]), row.first().map_or(1, |t| t.column))
             }];
-            cells.extend(row[label..label + count].iter().map(|token| Cell::new(&token.text, token.column)));
+            cells.extend(
+                row[label..label + count]
+                    .iter()
+                    .map(|token| Cell::new(&token.text, token.column)),
+            );
             if label + count < row.len() {
                 cells.push(Cell {
                     value: None,
                     ..Cell::new(&join(&row[label + count..]), row[label + count].column)
                 });
             }
-            Row { line: first + 1 + index, cells }
+            Row {
+                line: first + 1 + index,
+                cells,
+            }
         })
         .collect();
     let columns = divide_header(header, usual);
-    Some(Table { line: first, header: header.to_owned(), columns, rows, recovered: true, ..Table::default() })
+    Some(Table {
+        line: first,
+        header: header.to_owned(),
+        columns,
+        rows,
+        recovered: true,
+        ..Table::default()
+    })
 }
 
 fn most_frequent(sorted: &[usize]) -> Option<usize> {
-    sorted.chunk_by(|a, b| a == b).max_by_key(|chunk| chunk.len()).and_then(|chunk| chunk.first().copied())
+    sorted
+        .chunk_by(|a, b| a == b)
+        .max_by_key(|chunk| chunk.len())
+        .and_then(|chunk| chunk.first().copied())
 }
 
 #[derive(Debug, Clone)]
@@ -278,14 +345,18 @@ fn tokens(line: &str) -> Vec<Token> {
         }
         let opens = matches!(c, '(' | '[' | '{');
         if blank {
-            let joined = (c == '(' && !found.is_empty()) || join_next || (c == '/' && !found.is_empty());
+            let joined =
+                (c == '(' && !found.is_empty()) || join_next || (c == '/' && !found.is_empty());
             join_next = c == '/';
             if joined {
                 if let Some(last) = found.last_mut() {
                     last.text.push(' ');
                 }
             } else {
-                found.push(Token { text: String::new(), column: index + 1 });
+                found.push(Token {
+                    text: String::new(),
+                    column: index + 1,
+                });
             }
         } else {
             join_next = false;
@@ -308,11 +379,14 @@ fn value_run(row: &[Token]) -> (usize, usize) {
     let value = |token: &Token| {
         let text = token.text.as_str();
         let number = leading(text.trim_start_matches('[')).is_some_and(|number| {
-            let rest =
-                text.trim_start_matches('[')[number.end.min(text.trim_start_matches('[').len())..].trim();
+            let rest = text.trim_start_matches('[')
+                [number.end.min(text.trim_start_matches('[').len())..]
+                .trim();
             rest.is_empty() || rest.starts_with(['(', '/', '–', '-', ',', ']', 'x', '×'])
         });
-        let level = text.strip_prefix("N=").is_some_and(|rest| rest.parse::<f64>().is_ok());
+        let level = text
+            .strip_prefix("N=")
+            .is_some_and(|rest| rest.parse::<f64>().is_ok());
         let null = matches!(
             text.split(' ').next().unwrap_or(""),
             "–" | "—" | "-" | "n/a" | "N/A" | "null" | "none" | "never" | "yes" | "no" | "✓" | "✗"
@@ -320,7 +394,9 @@ fn value_run(row: &[Token]) -> (usize, usize) {
         number || level || null
     };
     // The first word is the label, even where it is a number.
-    let Some(start) = (1..row.len()).find(|&at| value(&row[at])) else { return (row.len(), 0) };
+    let Some(start) = (1..row.len()).find(|&at| value(&row[at])) else {
+        return (row.len(), 0);
+    };
     let count = row[start..].iter().take_while(|token| value(token)).count();
     (start, count)
 }
@@ -349,13 +425,17 @@ fn divide_header(header: &str, count: usize) -> Vec<String> {
         columns
     };
     // Names that end alike.
-    let Some(last) = words.last() else { return unnamed() };
+    let Some(last) = words.last() else {
+        return unnamed();
+    };
     let mut ends: Vec<usize> = (0..words.len()).filter(|&at| words[at] == *last).collect();
     if ends.len() < count
         && let Some(at) = words.iter().rposition(|word| word == "@")
     {
-        ends =
-            (at.min(1)..words.len().saturating_sub(1)).filter(|&i| words[i] == "@").map(|i| i + 1).collect();
+        ends = (at.min(1)..words.len().saturating_sub(1))
+            .filter(|&i| words[i] == "@")
+            .map(|i| i + 1)
+            .collect();
     }
     if ends.len() == count && count > 1 {
         let length = ends[count - 1] - ends[count - 2];
@@ -369,8 +449,9 @@ fn divide_header(header: &str, count: usize) -> Vec<String> {
     if let Some(first) = words.get(1) {
         let often = words.iter().filter(|word| *word == first).count();
         for other in words.iter().skip(2) {
-            let starts: Vec<usize> =
-                (1..words.len()).filter(|&at| words[at] == *first || words[at] == *other).collect();
+            let starts: Vec<usize> = (1..words.len())
+                .filter(|&at| words[at] == *first || words[at] == *other)
+                .collect();
             let balanced = words.iter().filter(|word| *word == other).count() == often;
             if starts.len() == count && balanced && often > 1 {
                 return named(&starts);

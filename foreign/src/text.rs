@@ -58,16 +58,29 @@ pub struct Prose {
 impl Prose {
     /// Line and column of a byte offset.
     pub fn place(&self, offset: usize) -> (usize, usize) {
-        let index = self.places.partition_point(|run| run.0 <= offset).saturating_sub(1);
-        let Some(&(start, line, column)) = self.places.get(index) else { return (1, 1) };
-        let inside = self.text.get(start..offset).map_or(0, |part| part.chars().count());
+        let index = self
+            .places
+            .partition_point(|run| run.0 <= offset)
+            .saturating_sub(1);
+        let Some(&(start, line, column)) = self.places.get(index) else {
+            return (1, 1);
+        };
+        let inside = self
+            .text
+            .get(start..offset)
+            .map_or(0, |part| part.chars().count());
         (line, column + inside)
     }
 
     /// The sentence around a byte offset.
     pub fn sentence(&self, offset: usize) -> Option<(usize, usize)> {
-        let index = self.sentences.partition_point(|sentence| sentence.1 <= offset);
-        self.sentences.get(index).copied().filter(|sentence| sentence.0 <= offset)
+        let index = self
+            .sentences
+            .partition_point(|sentence| sentence.1 <= offset);
+        self.sentences
+            .get(index)
+            .copied()
+            .filter(|sentence| sentence.0 <= offset)
     }
 
     /// First line.
@@ -93,7 +106,8 @@ impl Prose {
                 continue;
             }
             if !contiguous {
-                self.places.push((self.text.len(), line, first_column + index));
+                self.places
+                    .push((self.text.len(), line, first_column + index));
                 contiguous = true;
             }
             self.text.push(c);
@@ -121,7 +135,9 @@ fn sentences(text: &str) -> Vec<(usize, usize)> {
             word.trim_start_matches('('),
             "e.g" | "i.e" | "vs" | "cf" | "approx" | "Fig" | "Tab" | "Sec" | "eff" | "resp"
         );
-        if !abbreviation && text[index + 2..].starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit()) {
+        if !abbreviation
+            && text[index + 2..].starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+        {
             found.push((start, index + 1));
             start = index + 2;
         }
@@ -143,13 +159,23 @@ impl Report {
             let line = lines[index];
             let trimmed = line.trim();
             let section = report.headings.len();
-            if let Some(fence) = ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence)) {
+            if let Some(fence) = ["```", "~~~"]
+                .into_iter()
+                .find(|fence| trimmed.starts_with(fence))
+            {
                 report.close(&mut open);
                 let end = (index + 1..lines.len())
                     .find(|&at| lines[at].trim().starts_with(fence))
                     .unwrap_or(lines.len());
-                let body = lines[index + 1..end].iter().map(|line| (*line).to_owned()).collect();
-                report.code.push(Code { line: index + 2, lines: body, section });
+                let body = lines[index + 1..end]
+                    .iter()
+                    .map(|line| (*line).to_owned())
+                    .collect();
+                report.code.push(Code {
+                    line: index + 2,
+                    lines: body,
+                    section,
+                });
                 index = end + 1;
                 continue;
             }
@@ -158,10 +184,12 @@ impl Report {
                 index += 1;
                 continue;
             }
-            if trimmed.contains('|') && lines.get(index + 1).is_some_and(|next| is_separator(next)) {
+            if trimmed.contains('|') && lines.get(index + 1).is_some_and(|next| is_separator(next))
+            {
                 report.close(&mut open);
-                let end =
-                    (index + 2..lines.len()).find(|&at| !lines[at].contains('|')).unwrap_or(lines.len());
+                let end = (index + 2..lines.len())
+                    .find(|&at| !lines[at].contains('|'))
+                    .unwrap_or(lines.len());
                 let mut table = pipe_table(&lines[index..end], index + 1);
                 table.section = section;
                 report.tables.push(table);
@@ -175,7 +203,9 @@ impl Report {
                 continue;
             }
             if open.is_none() {
-                let end = (index..lines.len()).find(|&at| lines[at].trim().is_empty()).unwrap_or(lines.len());
+                let end = (index..lines.len())
+                    .find(|&at| lines[at].trim().is_empty())
+                    .unwrap_or(lines.len());
                 if let Some(mut table) = lost_bars(&lines[index..end.min(index + 400)], index + 1) {
                     table.section = section;
                     index += table.rows.len() + 1;
@@ -186,11 +216,19 @@ impl Report {
             let (item, body) = list_item(line);
             if item || open.is_none() {
                 report.close(&mut open);
-                open = Some(Prose { section, item, ..Prose::default() });
+                open = Some(Prose {
+                    section,
+                    item,
+                    ..Prose::default()
+                });
             }
             if let Some(prose) = &mut open {
                 let skipped = line.len() - body.len();
-                prose.push(body.trim_end(), index + 1, line[..skipped].chars().count() + 1);
+                prose.push(
+                    body.trim_end(),
+                    index + 1,
+                    line[..skipped].chars().count() + 1,
+                );
             }
             index += 1;
         }
@@ -208,9 +246,15 @@ impl Report {
     /// Gives each table the words before it: the heading and the last paragraph.
     fn attach(&mut self) {
         for table in &mut self.tables {
-            let before = self.prose.partition_point(|prose| prose.line() < table.line);
+            let before = self
+                .prose
+                .partition_point(|prose| prose.line() < table.line);
             let mut context = String::new();
-            if let Some(heading) = table.section.checked_sub(1).and_then(|at| self.headings.get(at)) {
+            if let Some(heading) = table
+                .section
+                .checked_sub(1)
+                .and_then(|at| self.headings.get(at))
+            {
                 context.push_str(&heading.text);
             }
             table.title = context.clone();
@@ -231,13 +275,18 @@ impl Report {
         let middle = self.tables.partition_point(|table| table.section < section);
         window(&self.tables, middle, 8).iter().filter(move |table| {
             table.rows.len() <= MOST_ROWS
-                && (table.section == section || (chapter.is_some() && self.chapter(table.section) == chapter))
+                && (table.section == section
+                    || (chapter.is_some() && self.chapter(table.section) == chapter))
         })
     }
 
     /// The tables around a line, in their order; of very many the nearest.
     pub fn tables_around(&self, line: usize) -> &[Table] {
-        window(&self.tables, self.tables.partition_point(|table| table.line < line), REACH)
+        window(
+            &self.tables,
+            self.tables.partition_point(|table| table.line < line),
+            REACH,
+        )
     }
 
     /// The first part of the number of the heading above.
@@ -255,7 +304,9 @@ const MOST_ROWS: usize = 400;
 
 fn window(tables: &[Table], middle: usize, reach: usize) -> &[Table] {
     let from = middle.saturating_sub(reach);
-    tables.get(from..(middle + reach).min(tables.len())).unwrap_or(&[])
+    tables
+        .get(from..(middle + reach).min(tables.len()))
+        .unwrap_or(&[])
 }
 
 /// Reads a heading: `## Title`, an underlined line, or in plain text a short line that begins with a number
@@ -263,7 +314,10 @@ fn window(tables: &[Table], middle: usize, reach: usize) -> &[Table] {
 fn heading(lines: &[&str], index: usize) -> Option<Heading> {
     let line = lines[index];
     let trimmed = line.trim();
-    let alone = |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.trim().is_empty());
+    let alone = |at: Option<usize>| {
+        at.and_then(|at| lines.get(at))
+            .is_none_or(|line| line.trim().is_empty())
+    };
     let hashes = trimmed.bytes().take_while(|byte| *byte == b'#').count();
     let text = if (1..=6).contains(&hashes) && trimmed[hashes..].starts_with(' ') {
         trimmed[hashes..].trim().trim_end_matches('#').trim()
@@ -287,15 +341,18 @@ fn heading(lines: &[&str], index: usize) -> Option<Heading> {
     };
     let first = text.split(' ').next().unwrap_or("").trim_end_matches('.');
     let number = if !first.is_empty()
-        && first
-            .split('.')
-            .all(|part| !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit()))
-    {
+        && first.split('.').all(|part| {
+            !part.is_empty() && part.len() < 4 && part.bytes().all(|b| b.is_ascii_digit())
+        }) {
         first.to_owned()
     } else {
         String::new()
     };
-    Some(Heading { line: index + 1, text: text.to_owned(), number })
+    Some(Heading {
+        line: index + 1,
+        text: text.to_owned(),
+        number,
+    })
 }
 
 /// Splits off the mark of a list item or a quotation.
@@ -307,7 +364,9 @@ fn list_item(line: &str) -> (bool, &str) {
         }
     }
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
-    if (1..=2).contains(&digits) && (body[digits..].starts_with(". ") || body[digits..].starts_with(") ")) {
+    if (1..=2).contains(&digits)
+        && (body[digits..].starts_with(". ") || body[digits..].starts_with(") "))
+    {
         return (true, body[digits + 2..].trim_start());
     }
     (false, body)

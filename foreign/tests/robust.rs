@@ -8,10 +8,16 @@ fn survives(text: &str) {
     let result = audit("r.md", text, &[], Vec::new());
     let lines = text.lines().count().max(1);
     for finding in &result.findings {
-        assert!((1..=lines).contains(&finding.line) && finding.column >= 1, "{finding:?} in {text:?}");
+        assert!(
+            (1..=lines).contains(&finding.line) && finding.column >= 1,
+            "{finding:?} in {text:?}"
+        );
     }
     let document = sarif(&result);
-    assert_eq!(document["runs"][0]["results"].as_array().map(Vec::len), Some(result.findings.len()));
+    assert_eq!(
+        document["runs"][0]["results"].as_array().map(Vec::len),
+        Some(result.findings.len())
+    );
 }
 
 /// Pieces of which reports are made, so that random texts reach the rules.

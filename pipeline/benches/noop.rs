@@ -42,8 +42,14 @@ stages:
   report: {{kind: tell, needs: [ladder, results]}}
 "
     );
-    load_text(&text, &folder.join("study.yaml"), registry, &Options::default(), &NoFiles)
-        .unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    load_text(
+        &text,
+        &folder.join("study.yaml"),
+        registry,
+        &Options::default(),
+        &NoFiles,
+    )
+    .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
 /// Reads the experiment, runs it, and returns the number of cells, of those executed, and the
@@ -54,21 +60,36 @@ fn run(folder: &Path, reps: i64) -> (usize, usize, Duration) {
     let study = study(folder, &registry, reps);
     let store = Store::open(&folder.join("store")).expect("a store");
     let summary = pipeline::run(&study, &registry, &store, &RunOptions::default(), &|_| ());
-    (study.cell_count(), summary.expect("the run goes through").executed, cpu() - before)
+    (
+        study.cell_count(),
+        summary.expect("the run goes through").executed,
+        cpu() - before,
+    )
 }
 
 /// CPU time of this thread, user and system together.
 fn cpu() -> Duration {
     // Fields 14 and 15 of the stat line, in ticks of 10 ms, are too coarse; the scheduler counts in nanoseconds.
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("/proc is there");
-    let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a count");
+    let nanoseconds = text
+        .split_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok())
+        .expect("a count");
     Duration::from_nanos(nanoseconds)
 }
 
 fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
-    let line = text.lines().find(|l| l.starts_with("VmHWM:")).expect("the peak is told");
-    let kib: f64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("VmHWM:"))
+        .expect("the peak is told");
+    let kib: f64 = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse().ok())
+        .expect("a number");
     kib / 1024.0
 }
 
@@ -90,11 +111,15 @@ fn main() {
         let folder = tempfile::tempdir().expect("a folder");
         let (cells, executed, time) = run(folder.path(), reps);
         let milliseconds = time.as_secs_f64() * 1e3;
-        println!("first run executed {executed} of {cells} cells: {milliseconds:.1} ms CPU of this thread");
+        println!(
+            "first run executed {executed} of {cells} cells: {milliseconds:.1} ms CPU of this thread"
+        );
         for _ in 0..3 {
             let exe = std::env::current_exe().expect("our own path");
             let mut again = std::process::Command::new(exe);
-            let status = again.args(["again", &folder.path().to_string_lossy(), &reps.to_string()]).status();
+            let status = again
+                .args(["again", &folder.path().to_string_lossy(), &reps.to_string()])
+                .status();
             assert!(status.expect("spawned").success());
         }
     }

@@ -22,7 +22,11 @@ pub fn coordinates_text(coordinates: &Coordinates) -> String {
 
 /// Returns a cell as files and messages write it: the stage, and the coordinates if it has any.
 pub fn cell_text(stage: &str, coordinates: &str) -> String {
-    if coordinates.is_empty() { stage.to_owned() } else { format!("{stage}[{coordinates}]") }
+    if coordinates.is_empty() {
+        stage.to_owned()
+    } else {
+        format!("{stage}[{coordinates}]")
+    }
 }
 
 /// Appends a label in its one spelling.
@@ -46,7 +50,9 @@ pub(crate) fn push_label(text: &mut String, label: &Scalar) {
 /// is no word with a meaning of its own.
 fn is_plain(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:+@".contains(c))
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_./:+@".contains(c))
         && !matches!(text, "null" | "true" | "false" | "inf" | "NaN")
 }
 
@@ -67,8 +73,10 @@ mod tests {
             Scalar::Text("a,b".into()),
             Scalar::Text("short-decode".into()),
         ];
-        let texts: Vec<String> =
-            labels.iter().map(|l| coordinates_text(&Coordinates(vec![("x".into(), l.clone())]))).collect();
+        let texts: Vec<String> = labels
+            .iter()
+            .map(|l| coordinates_text(&Coordinates(vec![("x".into(), l.clone())])))
+            .collect();
         assert_eq!(
             texts,
             [

@@ -30,8 +30,8 @@ use crate::lease::Leases;
 use crate::lock::LockClass;
 use crate::plan::Plan;
 use crate::stage::{
-    Artifact, CellStatus, Class, Content, Control, Coordinates, Failure, Input, InputCell, Job, Json,
-    LedgerLine, Output, Registry, Step, Study,
+    Artifact, CellStatus, Class, Content, Control, Coordinates, Failure, Input, InputCell, Job,
+    Json, LedgerLine, Output, Registry, Step, Study,
 };
 
 /// What a dry run found.
@@ -78,7 +78,9 @@ impl DryRun {
 /// started, and a pure stage is to be executed after it.
 pub fn dry_run_is_due(plan: &Plan) -> bool {
     let active = |class: fn(Class) -> bool| {
-        plan.stages.iter().any(|s| class(s.class) && s.counts.run + s.counts.after > 0)
+        plan.stages
+            .iter()
+            .any(|s| class(s.class) && s.counts.run + s.counts.after > 0)
     };
     active(|c| c == Class::Measurement) && active(|c| c == Class::Pure)
 }
@@ -95,7 +97,10 @@ pub fn dry_run(
     let graph = Graph::new(experiment, registry)?;
     let run = |tilt| rehearse(&graph, tilt, cancelled);
     let first = run(Tilt::Level)?;
-    let mut dry_run = DryRun { executed: first.executed, ..DryRun::default() };
+    let mut dry_run = DryRun {
+        executed: first.executed,
+        ..DryRun::default()
+    };
     if first.failures.is_empty() {
         dry_run.interrupted = cancelled.load(Ordering::Relaxed);
         return Ok(dry_run);
@@ -123,7 +128,10 @@ impl Tilt {
     /// Returns how many times longer everything takes at a cell: along each axis, each label by a
     /// quarter more or less than the one before it.
     fn slowdown(self, at: &[u16]) -> f64 {
-        let product: f64 = at.iter().map(|label| 1.0 + 0.25 * f64::from(*label)).product();
+        let product: f64 = at
+            .iter()
+            .map(|label| 1.0 + 0.25 * f64::from(*label))
+            .product();
         match self {
             Self::Level => 1.0,
             Self::Rising => product,
@@ -148,7 +156,9 @@ impl Failed {
     /// Returns whether both failed at the same place in the same words, numbers aside.
     fn same(&self, other: &Self) -> bool {
         let words = |text: &str| -> String {
-            text.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect()
+            text.chars()
+                .map(|c| if c.is_ascii_digit() { '#' } else { c })
+                .collect()
         };
         (self.stage, self.cell) == (other.stage, other.cell)
             && words(&self.failure.reason) == words(&other.failure.reason)
@@ -179,15 +189,29 @@ impl Failed {
 type Ended = Result<BTreeMap<String, Artifact>, (CellStatus, String)>;
 
 /// Executes all stages in their order over made-up inputs.
-fn rehearse(graph: &Graph<'_>, tilt: Tilt, cancelled: &Arc<AtomicBool>) -> Result<Rehearsed, PipelineError> {
+fn rehearse(
+    graph: &Graph<'_>,
+    tilt: Tilt,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<Rehearsed, PipelineError> {
     let folder = scratch_folder()?;
     let store = Store::open(folder.path())?;
     let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
-    let mut rehearsed = Rehearsed { executed: 0, failures: Vec::new() };
+    let mut rehearsed = Rehearsed {
+        executed: 0,
+        failures: Vec::new(),
+    };
     for number in 0..graph.nodes.len() {
         let node = &graph.nodes[number];
         let study = (node.class == LockClass::Study).then(|| study(graph));
-        let pass = Pass { graph, store: &store, ended: &ended, study: study.as_ref(), tilt, cancelled };
+        let pass = Pass {
+            graph,
+            store: &store,
+            ended: &ended,
+            study: study.as_ref(),
+            tilt,
+            cancelled,
+        };
         let results = pass.stage(number)?;
         let mut outcomes = Vec::with_capacity(results.len());
         for (cell, result) in results.into_iter().enumerate() {
@@ -196,13 +220,19 @@ fn rehearse(graph: &Graph<'_>, tilt: Tilt, cancelled: &Arc<AtomicBool>) -> Resul
             outcomes.push(match result {
                 Ok(outputs) => Ok(outputs),
                 Err(Stopped::Skipped(reason)) => Err((CellStatus::Skipped, reason)),
-                Err(Stopped::Failed(failure)) if !pure => Err((CellStatus::Skipped, failure.reason)),
+                Err(Stopped::Failed(failure)) if !pure => {
+                    Err((CellStatus::Skipped, failure.reason))
+                }
                 Err(Stopped::Failed(failure)) if failure.status == CellStatus::Interrupted => {
                     Err((failure.status, failure.reason))
                 }
                 Err(Stopped::Failed(failure)) => {
                     let reason = failure.reason.clone();
-                    rehearsed.failures.push(Failed { stage: number, cell, failure });
+                    rehearsed.failures.push(Failed {
+                        stage: number,
+                        cell,
+                        failure,
+                    });
                     Err((CellStatus::Failed, reason))
                 }
             });
@@ -228,24 +258,46 @@ fn study(graph: &Graph<'_>) -> Study {
     let mut spec = graph.experiment.spec.clone();
     spec.sort_all_objects();
     let mut ledger = Vec::new();
-    for (number, node) in graph.nodes.iter().enumerate().filter(|(_, n)| n.class != LockClass::Study) {
-        let cells = node.stage.cells.iter().map(|c| (&c.at, CellStatus::Ok, None));
-        let excluded =
-            node.stage.excluded.iter().map(|e| (&e.at, CellStatus::Excluded, Some(e.reason.clone())));
-        ledger.extend(cells.chain(excluded).map(|(at, status, reason)| LedgerLine {
-            stage: node.stage.name.clone(),
-            coordinates: graph.experiment.coordinates(number, at),
-            status,
-            reason,
-            evidence: BTreeMap::new(),
-        }));
+    for (number, node) in graph
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, n)| n.class != LockClass::Study)
+    {
+        let cells = node
+            .stage
+            .cells
+            .iter()
+            .map(|c| (&c.at, CellStatus::Ok, None));
+        let excluded = node
+            .stage
+            .excluded
+            .iter()
+            .map(|e| (&e.at, CellStatus::Excluded, Some(e.reason.clone())));
+        ledger.extend(
+            cells
+                .chain(excluded)
+                .map(|(at, status, reason)| LedgerLine {
+                    stage: node.stage.name.clone(),
+                    coordinates: graph.experiment.coordinates(number, at),
+                    status,
+                    reason,
+                    evidence: BTreeMap::new(),
+                }),
+        );
     }
-    Study { spec, trail: Digest::of(b"dry run"), ledger }
+    Study {
+        spec,
+        trail: Digest::of(b"dry run"),
+        ledger,
+    }
 }
 
 /// What stands for the record of a made-up cell: a report reads attempts and claims there.
 fn record_of(cell: &str) -> Vec<u8> {
-    serde_json::json!({ "cell": cell, "attempts": [], "claims": {} }).to_string().into_bytes()
+    serde_json::json!({ "cell": cell, "attempts": [], "claims": {} })
+        .to_string()
+        .into_bytes()
 }
 
 /// Why a cell has no outputs.
@@ -271,8 +323,9 @@ impl Pass<'_> {
     /// Executes the cells of a stage, several at a time.
     fn stage(&self, number: usize) -> Result<Vec<Kept>, PipelineError> {
         let count = self.graph.nodes[number].stage.cells.len();
-        let threads =
-            std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(count.max(1));
+        let threads = std::thread::available_parallelism()
+            .map_or(1, std::num::NonZero::get)
+            .min(count.max(1));
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
@@ -312,10 +365,18 @@ impl Pass<'_> {
         let replicate = experiment.replicate(number, &planned.at);
         let mut parameters = node.stage.parameter_sets[planned.parameters as usize].clone();
         parameters.sort_all_objects();
-        let scratch = self.store.root().join("scratch").join(format!("{number}-{cell}"));
+        let scratch = self
+            .store
+            .root()
+            .join("scratch")
+            .join(format!("{number}-{cell}"));
         std::fs::create_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch.clone(), e))?;
         let control = Control::new(self.cancelled.clone(), None, Box::new(|_| ()));
-        let leases = Leases::new(self.store.root(), &experiment.name, coordinates_text(&coordinates));
+        let leases = Leases::new(
+            self.store.root(),
+            &experiment.name,
+            coordinates_text(&coordinates),
+        );
         let job = Job {
             experiment: &experiment.name,
             stage: &node.stage.name,
@@ -332,10 +393,14 @@ impl Pass<'_> {
         };
         let slowdown = self.tilt.slowdown(&planned.at);
         let result = control.check().and_then(|()| {
-            catch_unwind(AssertUnwindSafe(|| node.kind.rehearse(&job, slowdown))).unwrap_or_else(|_| {
-                Err(Failure::failed(format!("the stage kind `{}` panicked", node.kind.name()))
-                    .hint("this is a bug in the stage kind, please report it"))
-            })
+            catch_unwind(AssertUnwindSafe(|| node.kind.rehearse(&job, slowdown))).unwrap_or_else(
+                |_| {
+                    Err(
+                        Failure::failed(format!("the stage kind `{}` panicked", node.kind.name()))
+                            .hint("this is a bug in the stage kind, please report it"),
+                    )
+                },
+            )
         });
         let kept = match result {
             Ok(done) => {
@@ -361,7 +426,15 @@ impl Pass<'_> {
                 Content::File(path) => self.store.put_file(path)?,
             };
             let bytes = self.store.size(&digest)?.unwrap_or(0);
-            kept.insert(output.name, Artifact { digest, media: output.media, bytes, rows: output.rows });
+            kept.insert(
+                output.name,
+                Artifact {
+                    digest,
+                    media: output.media,
+                    bytes,
+                    rows: output.rows,
+                },
+            );
         }
         Ok(kept)
     }
@@ -372,23 +445,35 @@ impl Pass<'_> {
         let mut inputs = Vec::with_capacity(node.needs.len());
         for need in &node.needs {
             let source = &self.graph.nodes[need.stage];
-            let cells: Vec<InputCell> =
-                need.members(need.group_of_reader[cell]).map(|m| self.input_cell(need.stage, m)).collect();
-            let broken = cells.iter().find(|c| matches!(c.status, CellStatus::Failed | CellStatus::Skipped));
+            let cells: Vec<InputCell> = need
+                .members(need.group_of_reader[cell])
+                .map(|m| self.input_cell(need.stage, m))
+                .collect();
+            let broken = cells
+                .iter()
+                .find(|c| matches!(c.status, CellStatus::Failed | CellStatus::Skipped));
             if source.stage.class == Class::Pure
                 && let Some(broken) = broken
             {
-                let name = crate::cell::cell_text(&source.stage.name, &coordinates_text(&broken.coordinates));
+                let name = crate::cell::cell_text(
+                    &source.stage.name,
+                    &coordinates_text(&broken.coordinates),
+                );
                 return Err(format!("`{name}` has no outputs"));
             }
-            inputs.push(Input { stage: source.stage.name.clone(), kind: source.stage.kind.clone(), cells });
+            inputs.push(Input {
+                stage: source.stage.name.clone(),
+                kind: source.stage.kind.clone(),
+                cells,
+            });
         }
         Ok(inputs)
     }
 
     fn input_cell(&self, stage: usize, member: Member) -> InputCell {
         let node = &self.graph.nodes[stage];
-        let coordinates = |at: &[u16]| -> Coordinates { self.graph.experiment.coordinates(stage, at) };
+        let coordinates =
+            |at: &[u16]| -> Coordinates { self.graph.experiment.coordinates(stage, at) };
         match member {
             Member::Excluded(i) => InputCell {
                 coordinates: coordinates(&node.stage.excluded[i].at),

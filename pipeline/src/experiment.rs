@@ -121,7 +121,11 @@ pub struct Excluded {
 /// declared before a cell was measured.
 pub fn claims_digests(spec: &Json) -> BTreeMap<String, Digest> {
     let claims = spec.get("claims").and_then(Json::as_object);
-    claims.into_iter().flatten().map(|(name, claim)| (name.clone(), claim_digest(claim))).collect()
+    claims
+        .into_iter()
+        .flatten()
+        .map(|(name, claim)| (name.clone(), claim_digest(claim)))
+        .collect()
 }
 
 /// Returns the digest of one claim: of its JSON with sorted keys.
@@ -136,14 +140,22 @@ impl Experiment {
     pub fn coordinates(&self, stage: usize, at: &[u16]) -> Coordinates {
         let axes = self.stages[stage].over.iter().map(|axis| &self.axes[*axis]);
         Coordinates(
-            axes.zip(at).map(|(axis, i)| (axis.name.clone(), axis.labels[usize::from(*i)].clone())).collect(),
+            axes.zip(at)
+                .map(|(axis, i)| (axis.name.clone(), axis.labels[usize::from(*i)].clone()))
+                .collect(),
         )
     }
 
     /// Returns the coordinates that distinguish replicates of a cell.
     pub fn replicate(&self, stage: usize, at: &[u16]) -> Coordinates {
         let all = self.coordinates(stage, at);
-        Coordinates(self.stages[stage].replicate.iter().map(|i| all.0[*i].clone()).collect())
+        Coordinates(
+            self.stages[stage]
+                .replicate
+                .iter()
+                .map(|i| all.0[*i].clone())
+                .collect(),
+        )
     }
 
     /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
@@ -151,7 +163,8 @@ impl Experiment {
     pub fn shared_axes(&self, stage: usize, needed: usize) -> Vec<(usize, usize)> {
         let theirs = &self.stages[needed].over;
         let ours = self.stages[stage].over.iter().enumerate();
-        ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?))).collect()
+        ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?)))
+            .collect()
     }
 
     /// Returns the number of planned cells, excluded ones not counted.

@@ -145,14 +145,22 @@ impl Need {
 }
 
 impl<'a> Graph<'a> {
-    pub(crate) fn new(experiment: &'a Experiment, registry: &'a Registry) -> Result<Self, UnknownKind> {
+    pub(crate) fn new(
+        experiment: &'a Experiment,
+        registry: &'a Registry,
+    ) -> Result<Self, UnknownKind> {
         let mut nodes: Vec<Node<'a>> = Vec::with_capacity(experiment.stages.len());
         let mut first = 0;
         for (number, stage) in experiment.stages.iter().enumerate() {
             let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
-            let kind = kind.ok_or_else(|| UnknownKind(stage.kind.clone()))?.as_ref();
-            let needs: Vec<Need> =
-                stage.needs.iter().map(|needed| need(experiment, number, *needed)).collect();
+            let kind = kind
+                .ok_or_else(|| UnknownKind(stage.kind.clone()))?
+                .as_ref();
+            let needs: Vec<Need> = stage
+                .needs
+                .iter()
+                .map(|needed| need(experiment, number, *needed))
+                .collect();
             for (i, needed) in stage.needs.iter().enumerate() {
                 nodes[*needed].readers.push((number, i));
             }
@@ -168,7 +176,11 @@ impl<'a> Graph<'a> {
             });
             first += stage.cells.len();
         }
-        Ok(Self { experiment, nodes, cells: first })
+        Ok(Self {
+            experiment,
+            nodes,
+            cells: first,
+        })
     }
 
     /// Returns the stage and the index in it of a numbered cell.
@@ -188,10 +200,11 @@ impl<'a> Graph<'a> {
         let (stage, i) = self.place(cell);
         self.nodes[stage].needs.iter().flat_map(move |need| {
             let first = self.nodes[need.stage].first;
-            need.members(need.group_of_reader[i]).filter_map(move |m| match m {
-                Member::Cell(index) => Some(first + index),
-                Member::Excluded(_) => None,
-            })
+            need.members(need.group_of_reader[i])
+                .filter_map(move |m| match m {
+                    Member::Cell(index) => Some(first + index),
+                    Member::Excluded(_) => None,
+                })
         })
     }
 
@@ -231,9 +244,22 @@ fn texts(experiment: &Experiment, stage: &Stage) -> Vec<Box<str>> {
 fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
     let shared = experiment.shared_axes(stage, needed);
     let (reader, source) = (&experiment.stages[stage], &experiment.stages[needed]);
-    let mut members: Vec<(&[u16], Member)> = Vec::with_capacity(source.cells.len() + source.excluded.len());
-    members.extend(source.cells.iter().enumerate().map(|(i, c)| (&*c.at, Member::Cell(i))));
-    members.extend(source.excluded.iter().enumerate().map(|(i, e)| (&*e.at, Member::Excluded(i))));
+    let mut members: Vec<(&[u16], Member)> =
+        Vec::with_capacity(source.cells.len() + source.excluded.len());
+    members.extend(
+        source
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (&*c.at, Member::Cell(i))),
+    );
+    members.extend(
+        source
+            .excluded
+            .iter()
+            .enumerate()
+            .map(|(i, e)| (&*e.at, Member::Excluded(i))),
+    );
     if !members.is_sorted_by_key(|m| m.0) {
         members.sort_by_key(|m| m.0);
     }
@@ -244,10 +270,15 @@ fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
         let next = u32::try_from(groups.len()).expect("fewer than 2³² groups");
         *groups.entry(labels).or_insert(next)
     };
-    let member_groups: Vec<u32> =
-        members.iter().map(|(at, _)| group_of(shared.iter().map(|(_, j)| at[*j]).collect())).collect();
-    let group_of_reader: Vec<u32> =
-        reader.cells.iter().map(|c| group_of(shared.iter().map(|(i, _)| c.at[*i]).collect())).collect();
+    let member_groups: Vec<u32> = members
+        .iter()
+        .map(|(at, _)| group_of(shared.iter().map(|(_, j)| at[*j]).collect()))
+        .collect();
+    let group_of_reader: Vec<u32> = reader
+        .cells
+        .iter()
+        .map(|c| group_of(shared.iter().map(|(i, _)| c.at[*i]).collect()))
+        .collect();
     let count = groups.len();
     let mut group_of_member = vec![NO_GROUP; source.cells.len()];
     for ((_, member), group) in members.iter().zip(&member_groups) {
@@ -255,8 +286,11 @@ fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
             group_of_member[*i] = *group;
         }
     }
-    let pairs: Vec<(u32, u32)> =
-        member_groups.iter().zip(&members).map(|(g, (_, m))| (*g, m.pack())).collect();
+    let pairs: Vec<(u32, u32)> = member_groups
+        .iter()
+        .zip(&members)
+        .map(|(g, (_, m))| (*g, m.pack()))
+        .collect();
     let reading: Vec<(u32, u32)> = group_of_reader.iter().copied().zip(0..).collect();
     Need {
         stage: needed,

@@ -57,8 +57,12 @@ impl Scope {
     /// # Errors
     /// If `/proc` is not readable.
     pub fn here() -> io::Result<Self> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        let namespace = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+            .trim()
+            .to_owned();
+        let namespace = fs::read_link("/proc/self/ns/pid")?
+            .to_string_lossy()
+            .into_owned();
         Ok(Self { boot, namespace })
     }
 }
@@ -84,7 +88,11 @@ pub fn leases_folder(store_root: &Path) -> PathBuf {
 impl Leases {
     /// Makes the writer of lease files for a cell.
     pub fn new(store_root: &Path, experiment: impl Into<String>, cell: impl Into<String>) -> Self {
-        Self { folder: leases_folder(store_root), experiment: experiment.into(), cell: cell.into() }
+        Self {
+            folder: leases_folder(store_root),
+            experiment: experiment.into(),
+            cell: cell.into(),
+        }
     }
 
     /// Notes that the process `pid` (leader of its own process group) lives for this cell.
@@ -92,8 +100,8 @@ impl Leases {
     /// # Errors
     /// If there is no such process, or the file cannot be written.
     pub fn register(&self, pid: u32) -> io::Result<LeaseFile> {
-        let process =
-            stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;
+        let process = stat(pid)?
+            .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;
         let document = LeaseDocument {
             process: process.id,
             // A child that has just been forked may not have reached its `setsid` yet; its
@@ -105,8 +113,13 @@ impl Leases {
             scope: Scope::here()?,
         };
         fs::create_dir_all(&self.folder)?;
-        let path = self.folder.join(format!("{pid}-{}.json", process.id.start_time));
-        let ProcessId { pid: owner, start_time } = document.owner;
+        let path = self
+            .folder
+            .join(format!("{pid}-{}.json", process.id.start_time));
+        let ProcessId {
+            pid: owner,
+            start_time,
+        } = document.owner;
         let temporary = self.folder.join(format!("{owner}-{start_time}-{pid}.tmp"));
         fs::write(&temporary, serde_json::to_vec_pretty(&document)?)?;
         fs::rename(&temporary, &path)?;
@@ -164,10 +177,16 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
 
 /// Removes a file that its writer did not live to rename.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
-    let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".tmp"));
+    let name = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .and_then(|n| n.strip_suffix(".tmp"));
     let writer = name.and_then(|n| {
         let mut parts = n.split('-');
-        Some(ProcessId { pid: parts.next()?.parse().ok()?, start_time: parts.next()?.parse().ok()? })
+        Some(ProcessId {
+            pid: parts.next()?.parse().ok()?,
+            start_time: parts.next()?.parse().ok()?,
+        })
     });
     match writer {
         Some(writer) if !writer.is_alive()? => match fs::remove_file(path) {
@@ -219,15 +238,24 @@ mod tests {
     #[test]
     fn a_lease_of_a_living_owner_is_left_alone() {
         let own = ProcessId::own().unwrap();
-        assert_eq!(reap(&document(own, own), &Scope::here().unwrap()).unwrap(), None);
+        assert_eq!(
+            reap(&document(own, own), &Scope::here().unwrap()).unwrap(),
+            None
+        );
     }
 
     #[test]
     fn a_process_number_in_new_hands_is_not_killed() {
         let own = ProcessId::own().unwrap();
-        let gone = ProcessId { start_time: own.start_time + 1, ..own };
+        let gone = ProcessId {
+            start_time: own.start_time + 1,
+            ..own
+        };
         // The lease names our own number with another start time: killing it would end this test.
-        assert_eq!(reap(&document(gone, gone), &Scope::here().unwrap()).unwrap(), Some(false));
+        assert_eq!(
+            reap(&document(gone, gone), &Scope::here().unwrap()).unwrap(),
+            Some(false)
+        );
     }
 
     #[test]
@@ -235,6 +263,9 @@ mod tests {
         let own = ProcessId::own().unwrap();
         let mut document = document(own, own);
         document.scope.boot = "earlier".into();
-        assert_eq!(reap(&document, &Scope::here().unwrap()).unwrap(), Some(false));
+        assert_eq!(
+            reap(&document, &Scope::here().unwrap()).unwrap(),
+            Some(false)
+        );
     }
 }

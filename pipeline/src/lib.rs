@@ -26,17 +26,20 @@ pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
-    Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce, run,
+    Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce,
+    run,
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;
 pub use language::{
-    Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text, settings,
+    Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text,
+    settings,
 };
 pub use lease::Leases;
 pub use plan::{Counts, Decision, Lack, Plan, PlanOptions, PlannedCell, Reason, plan};
 pub use ready::unready;
 pub use stage::{
-    Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,
-    Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped, StageKind, Step, Study,
+    Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell,
+    Job, Json, Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped,
+    StageKind, Step, Study,
 };

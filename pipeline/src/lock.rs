@@ -73,7 +73,9 @@ impl LockClass {
     }
 
     fn parse(word: &str) -> Option<Self> {
-        [Self::Resource, Self::Measurement, Self::Pure, Self::Study].into_iter().find(|c| c.word() == word)
+        [Self::Resource, Self::Measurement, Self::Pure, Self::Study]
+            .into_iter()
+            .find(|c| c.word() == word)
     }
 }
 
@@ -138,7 +140,9 @@ impl fmt::Display for LockError {
                 "{}: {error}; the lock lies beside the experiment, in a folder that must be writable",
                 path.display()
             ),
-            Self::Line(path, line, what) => write!(f, "{}:{line}: {what}; {remedy}", path.display()),
+            Self::Line(path, line, what) => {
+                write!(f, "{}:{line}: {what}; {remedy}", path.display())
+            }
             Self::Trail(path, digests) => write!(
                 f,
                 "{}: the header says trail {}, its cells give {}: the file was edited; {remedy}",
@@ -175,7 +179,11 @@ impl Lock {
                     bytes.push(b' ');
                     bytes.extend_from_slice(quoted(reason).as_bytes());
                 }
-                let result = if stage.class == LockClass::Measurement { cell.record } else { cell.outputs };
+                let result = if stage.class == LockClass::Measurement {
+                    cell.record
+                } else {
+                    cell.outputs
+                };
                 if let Some(digest) = result {
                     bytes.push(b' ');
                     bytes.extend_from_slice(digest.as_bytes());
@@ -190,7 +198,9 @@ impl Lock {
     pub fn sort(&mut self) {
         self.stages.sort_by(|a, b| a.name.cmp(&b.name));
         for stage in &mut self.stages {
-            stage.cells.sort_by(|a, b| a.coordinates.cmp(&b.coordinates));
+            stage
+                .cells
+                .sort_by(|a, b| a.coordinates.cmp(&b.coordinates));
         }
     }
 
@@ -202,11 +212,19 @@ impl Lock {
         }
         text.push_str(&format!("seed {}\ntrail {}\n", self.seed, self.trail()));
         for stage in &self.stages {
-            text.push_str(&format!("stage {} {}\n", quoted(&stage.name), stage.class.word()));
+            text.push_str(&format!(
+                "stage {} {}\n",
+                quoted(&stage.name),
+                stage.class.word()
+            ));
             for cell in &stage.cells {
                 text.push_str(cell.status.word());
                 text.push(' ');
-                text.push_str(if cell.coordinates.is_empty() { "-" } else { &cell.coordinates });
+                text.push_str(if cell.coordinates.is_empty() {
+                    "-"
+                } else {
+                    &cell.coordinates
+                });
                 for digest in [cell.key.map(|k| k.0), cell.record, cell.outputs] {
                     match digest {
                         Some(digest) => {
@@ -247,7 +265,10 @@ impl Lock {
         let mut trail = None;
         for (i, line) in text.lines().enumerate() {
             let wrong = |what: &str| LockError::Line(path.to_owned(), i + 1, what.to_owned());
-            if ["<<<<<<<", "=======", ">>>>>>>", "|||||||"].iter().any(|mark| line.starts_with(mark)) {
+            if ["<<<<<<<", "=======", ">>>>>>>", "|||||||"]
+                .iter()
+                .any(|mark| line.starts_with(mark))
+            {
                 return Err(wrong("a merge conflict was left in the lock"));
             }
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -262,24 +283,41 @@ impl Lock {
                 }
                 (_, "seed") => lock.seed = rest.parse().map_err(|_| wrong("expected a seed"))?,
                 (_, "trail") => {
-                    trail =
-                        Some(rest.parse().map_err(|e: artifacts::DigestParseError| wrong(&e.to_string()))?);
+                    trail = Some(
+                        rest.parse()
+                            .map_err(|e: artifacts::DigestParseError| wrong(&e.to_string()))?,
+                    );
                 }
                 (_, "stage") => {
-                    let (name, class) =
-                        rest.rsplit_once(' ').ok_or_else(|| wrong("expected `stage NAME CLASS`"))?;
+                    let (name, class) = rest
+                        .rsplit_once(' ')
+                        .ok_or_else(|| wrong("expected `stage NAME CLASS`"))?;
                     let name = unquoted(name).ok_or_else(|| wrong("expected a stage's name"))?;
-                    let class = LockClass::parse(class).ok_or_else(|| wrong("expected a stage's class"))?;
-                    lock.stages.push(LockStage { name, class, cells: Vec::new() });
+                    let class =
+                        LockClass::parse(class).ok_or_else(|| wrong("expected a stage's class"))?;
+                    lock.stages.push(LockStage {
+                        name,
+                        class,
+                        cells: Vec::new(),
+                    });
                 }
                 _ => {
-                    let stage = lock.stages.last_mut().ok_or_else(|| wrong("expected a header line"))?;
-                    stage.cells.push(cell_line(word, rest).map_err(|what| wrong(&what))?);
+                    let stage = lock
+                        .stages
+                        .last_mut()
+                        .ok_or_else(|| wrong("expected a header line"))?;
+                    stage
+                        .cells
+                        .push(cell_line(word, rest).map_err(|what| wrong(&what))?);
                 }
             }
         }
         let Some(header) = trail else {
-            return Err(LockError::Line(path.to_owned(), 1, "the lock has no trail digest".to_owned()));
+            return Err(LockError::Line(
+                path.to_owned(),
+                1,
+                "the lock has no trail digest".to_owned(),
+            ));
         };
         let found = lock.trail();
         if found != header {
@@ -318,7 +356,10 @@ impl Lock {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&temporary, path)?;
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = path
+                .parent()
+                .filter(|p| !p.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
             fs::File::open(folder)?.sync_all()
         };
         write().map_err(|e| {
@@ -331,12 +372,20 @@ impl Lock {
     /// Returns an index over the cells by stage and coordinates.
     pub fn index(&self) -> HashMap<(&str, &str), &LockCell> {
         let stages = self.stages.iter();
-        stages.flat_map(|s| s.cells.iter().map(|c| ((s.name.as_str(), c.coordinates.as_str()), c))).collect()
+        stages
+            .flat_map(|s| {
+                s.cells
+                    .iter()
+                    .map(|c| ((s.name.as_str(), c.coordinates.as_str()), c))
+            })
+            .collect()
     }
 
     /// Returns every record the lock names: the roots that must stay in the store.
     pub fn records(&self) -> impl Iterator<Item = Digest> + '_ {
-        self.stages.iter().flat_map(|s| s.cells.iter().filter_map(|c| c.record))
+        self.stages
+            .iter()
+            .flat_map(|s| s.cells.iter().filter_map(|c| c.record))
     }
 }
 
@@ -374,11 +423,27 @@ fn cell_line(status: &str, rest: &str) -> Result<LockCell, String> {
         None => None,
         Some(text) => Some(unquoted(text).ok_or("expected a quoted reason")?),
     };
-    if (status == Fine) != (record.is_some() && outputs.is_some() && key.is_some() && reason.is_none()) {
-        return Err(format!("a cell that is `{}` needs other fields", status.word()));
+    if (status == Fine)
+        != (record.is_some() && outputs.is_some() && key.is_some() && reason.is_none())
+    {
+        return Err(format!(
+            "a cell that is `{}` needs other fields",
+            status.word()
+        ));
     }
-    let coordinates = if coordinates == "-" { String::new() } else { coordinates.to_owned() };
-    Ok(LockCell { coordinates, status, key, record, outputs, reason })
+    let coordinates = if coordinates == "-" {
+        String::new()
+    } else {
+        coordinates.to_owned()
+    };
+    Ok(LockCell {
+        coordinates,
+        status,
+        key,
+        record,
+        outputs,
+        reason,
+    })
 }
 
 /// Splits at the first space outside quotes.
@@ -423,13 +488,21 @@ mod tests {
             profile: Some("smoke".into()),
             seed: 7,
             stages: vec![
-                LockStage { name: "checks".into(), class: LockClass::Pure, cells: vec![ok("")] },
+                LockStage {
+                    name: "checks".into(),
+                    class: LockClass::Pure,
+                    cells: vec![ok("")],
+                },
                 LockStage {
                     name: "ladder".into(),
                     class: LockClass::Measurement,
                     cells: vec![excluded, ok("rep=1")],
                 },
-                LockStage { name: "report".into(), class: LockClass::Study, cells: vec![ok("")] },
+                LockStage {
+                    name: "report".into(),
+                    class: LockClass::Study,
+                    cells: vec![ok("")],
+                },
             ],
         }
     }
@@ -445,8 +518,15 @@ mod tests {
 
     #[test]
     fn a_merge_conflict_is_named_with_its_line() {
-        let text = sample().to_text().replacen("seed 7", "<<<<<<< ours\nseed 7", 1);
-        assert!(parse(&text).unwrap_err().starts_with("x.lock:4: a merge conflict was left"), "{text}");
+        let text = sample()
+            .to_text()
+            .replacen("seed 7", "<<<<<<< ours\nseed 7", 1);
+        assert!(
+            parse(&text)
+                .unwrap_err()
+                .starts_with("x.lock:4: a merge conflict was left"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -462,8 +542,13 @@ mod tests {
         Lock::try_place(&path).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         fs::write(folder.path().join("file"), "").unwrap();
-        let error = Lock::try_place(&folder.path().join("file/study.lock")).unwrap_err().to_string();
-        assert!(error.contains("study.lock") && error.contains("beside the experiment"), "{error}");
+        let error = Lock::try_place(&folder.path().join("file/study.lock"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("study.lock") && error.contains("beside the experiment"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -474,7 +559,11 @@ mod tests {
             let _ = parse(&text[..end]);
         }
         assert!(parse("").is_err());
-        assert!(parse("something else\n").unwrap_err().contains("x.lock:1: expected"));
+        assert!(
+            parse("something else\n")
+                .unwrap_err()
+                .contains("x.lock:1: expected")
+        );
     }
 
     #[test]

@@ -57,7 +57,9 @@ impl ProcessId {
     /// If `/proc` is not readable.
     pub fn own() -> io::Result<Self> {
         let pid = std::process::id();
-        Ok(stat(pid)?.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat does not exist")))?.id)
+        Ok(stat(pid)?
+            .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat does not exist")))?
+            .id)
     }
 
     /// Returns whether this very process still runs.
@@ -80,7 +82,10 @@ impl ProcessStat {
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         Some(Self {
-            id: ProcessId { pid, start_time: fields.get(19)?.parse().ok()? },
+            id: ProcessId {
+                pid,
+                start_time: fields.get(19)?.parse().ok()?,
+            },
             state: fields.first()?.chars().next()?,
             pgid: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
@@ -96,7 +101,13 @@ pub fn stat(pid: u32) -> io::Result<Option<ProcessStat>> {
     let path = format!("/proc/{pid}/stat");
     match fs::read_to_string(&path) {
         // Dead, and about to vanish: it has no group any more.
-        Ok(text) if text.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" X")) => Ok(None),
+        Ok(text)
+            if text
+                .rsplit_once(')')
+                .is_some_and(|(_, rest)| rest.starts_with(" X")) =>
+        {
+            Ok(None)
+        }
         Ok(text) => ProcessStat::parse(pid, &text)
             .map(Some)
             .ok_or_else(|| io::Error::other(format!("{path} has an unexpected form: {text:?}"))),
@@ -117,7 +128,9 @@ fn is_esrch(error: &io::Error) -> bool {
 pub fn group_members(pgid: u32) -> io::Result<Vec<ProcessStat>> {
     let mut members = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let Some(pid) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+        let Some(pid) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
         if let Some(s) = stat(pid)?
             && s.pgid == pgid
             && s.is_running()
@@ -130,8 +143,12 @@ pub fn group_members(pgid: u32) -> io::Result<Vec<ProcessStat>> {
 
 fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
     // Group 0 would be our own, group 1 everything.
-    let group = i32::try_from(pgid).ok().filter(|p| *p > 1).and_then(Pid::from_raw);
-    let group = group.ok_or_else(|| io::Error::other(format!("{pgid} is no process group to signal")))?;
+    let group = i32::try_from(pgid)
+        .ok()
+        .filter(|p| *p > 1)
+        .and_then(Pid::from_raw);
+    let group =
+        group.ok_or_else(|| io::Error::other(format!("{pgid} is no process group to signal")))?;
     match rustix::process::kill_process_group(group, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(e) => Err(e.into()),
@@ -152,7 +169,10 @@ pub fn kill_group(pgid: u32, grace: Duration) -> io::Result<()> {
     if wait_until_empty(pgid, Duration::from_secs(10))? {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, format!("process group {pgid} survives SIGKILL")))
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("process group {pgid} survives SIGKILL"),
+    ))
 }
 
 fn wait_until_empty(pgid: u32, limit: Duration) -> io::Result<bool> {
@@ -210,17 +230,23 @@ impl Spawner {
     /// If no thread can be started.
     pub fn new(exe: PathBuf) -> io::Result<Self> {
         let (requests, inbox): (Sender<Request>, Receiver<Request>) = channel();
-        let thread = std::thread::Builder::new().name("spawner".to_owned()).spawn(move || {
-            for mut request in inbox {
-                // A requester that went away leaves a child nobody owns; it is not kept.
-                if let Err(unclaimed) = request.reply.send(request.command.spawn())
-                    && let Ok(mut child) = unclaimed.0
-                {
-                    let _ = stop(&mut child, Duration::ZERO);
+        let thread = std::thread::Builder::new()
+            .name("spawner".to_owned())
+            .spawn(move || {
+                for mut request in inbox {
+                    // A requester that went away leaves a child nobody owns; it is not kept.
+                    if let Err(unclaimed) = request.reply.send(request.command.spawn())
+                        && let Ok(mut child) = unclaimed.0
+                    {
+                        let _ = stop(&mut child, Duration::ZERO);
+                    }
                 }
-            }
-        })?;
-        Ok(Self { exe, requests: Some(Mutex::new(requests)), thread: Some(thread) })
+            })?;
+        Ok(Self {
+            exe,
+            requests: Some(Mutex::new(requests)),
+            thread: Some(thread),
+        })
     }
 
     /// Returns a command that will become `program`: add arguments, environment, directory
@@ -228,7 +254,11 @@ impl Spawner {
     /// executed ends with code 127 and says why on its standard error.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(&self.exe);
-        command.arg(EXEC_COMMAND).arg(std::process::id().to_string()).arg("--").arg(program);
+        command
+            .arg(EXEC_COMMAND)
+            .arg(std::process::id().to_string())
+            .arg("--")
+            .arg(program);
         command
     }
 
@@ -241,7 +271,11 @@ impl Spawner {
         let (reply, answer) = channel();
         let gone = || io::Error::other("the spawner thread has ended");
         let requests = self.requests.as_ref().ok_or_else(gone)?;
-        requests.lock().map_err(|_| gone())?.send(Request { command, reply }).map_err(|_| gone())?;
+        requests
+            .lock()
+            .map_err(|_| gone())?
+            .send(Request { command, reply })
+            .map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
 }
@@ -274,7 +308,9 @@ impl fmt::Display for ExecError {
             Self::Usage => write!(f, "usage: {EXEC_COMMAND} OWNER -- PROGRAM [ARGUMENT…]"),
             Self::Orphaned => f.write_str("the process that asked for this program has ended"),
             Self::Setup(error) => write!(f, "cannot bind the process to its owner: {error}"),
-            Self::Exec(program, error) => write!(f, "cannot execute {}: {error}", program.display()),
+            Self::Exec(program, error) => {
+                write!(f, "cannot execute {}: {error}", program.display())
+            }
         }
     }
 }
@@ -314,7 +350,13 @@ mod tests {
     fn a_name_with_parentheses_and_spaces_does_not_confuse_the_stat_line() {
         let rest = "S 1 77 78 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
         let stat = ProcessStat::parse(5, &format!("5 (a) b (c)) {rest}")).unwrap();
-        assert_eq!(stat.id, ProcessId { pid: 5, start_time: 987_654 });
+        assert_eq!(
+            stat.id,
+            ProcessId {
+                pid: 5,
+                start_time: 987_654
+            }
+        );
         assert_eq!((stat.state, stat.pgid, stat.session), ('S', 77, 78));
     }
 
@@ -322,7 +364,14 @@ mod tests {
     fn this_process_is_alive_and_one_of_another_start_time_is_not() {
         let own = ProcessId::own().unwrap();
         assert!(own.is_alive().unwrap());
-        assert!(!ProcessId { start_time: own.start_time + 1, ..own }.is_alive().unwrap());
+        assert!(
+            !ProcessId {
+                start_time: own.start_time + 1,
+                ..own
+            }
+            .is_alive()
+            .unwrap()
+        );
     }
 
     #[test]

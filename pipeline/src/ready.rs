@@ -24,10 +24,14 @@ pub fn unready(
     let mut found = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
         let cells = node.stage.cells.iter().zip(starts);
-        let sets: BTreeSet<u32> =
-            cells.filter(|(_, starts)| *starts).map(|(cell, _)| cell.parameters).collect();
+        let sets: BTreeSet<u32> = cells
+            .filter(|(_, starts)| *starts)
+            .map(|(cell, _)| cell.parameters)
+            .collect();
         for set in sets {
-            let Err(problem) = node.kind.ready(&node.stage.parameter_sets[set as usize]) else { continue };
+            let Err(problem) = node.kind.ready(&node.stage.parameter_sets[set as usize]) else {
+                continue;
+            };
             let diagnostic = placed(experiment, &node.stage.name, problem);
             if !found.contains(&diagnostic) {
                 found.push(diagnostic);
@@ -46,15 +50,30 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
         .filter(|cell| matches!(cell.decision, Decision::Run { .. } | Decision::After { .. }))
         .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
         .collect();
-    let is_executed = |node: &Node<'_>, text: &str| executed.contains(&(node.stage.name.as_str(), text));
+    let is_executed =
+        |node: &Node<'_>, text: &str| executed.contains(&(node.stage.name.as_str(), text));
     let mut starting: Vec<Vec<bool>> = graph
         .nodes
         .iter()
-        .map(|node| node.texts.iter().map(|text| is_executed(node, text)).collect())
+        .map(|node| {
+            node.texts
+                .iter()
+                .map(|text| is_executed(node, text))
+                .collect()
+        })
         .collect();
     // A stage stands after those that it needs; pure stages read what is on disk.
-    for (number, node) in graph.nodes.iter().enumerate().rev().filter(|(_, n)| n.stage.class != Class::Pure) {
-        let resources = node.needs.iter().filter(|n| graph.nodes[n.stage].stage.class == Class::Resource);
+    for (number, node) in graph
+        .nodes
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, n)| n.stage.class != Class::Pure)
+    {
+        let resources = node
+            .needs
+            .iter()
+            .filter(|n| graph.nodes[n.stage].stage.class == Class::Resource);
         for need in resources {
             for cell in 0..node.texts.len() {
                 if starting[number][cell] {
@@ -73,6 +92,11 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
 fn placed(experiment: &Experiment, stage: &str, problem: Problem) -> Diagnostic {
     let mut route = vec![Step::Key("stages".to_owned()), Step::Key(stage.to_owned())];
     route.extend(problem.route);
-    let place = place_in(&experiment.file, &route).unwrap_or_else(|| Place::File(experiment.file.clone()));
-    Diagnostic { message: problem.message, place, hint: problem.hint }
+    let place =
+        place_in(&experiment.file, &route).unwrap_or_else(|| Place::File(experiment.file.clone()));
+    Diagnostic {
+        message: problem.message,
+        place,
+        hint: problem.hint,
+    }
 }

@@ -102,7 +102,10 @@ impl fmt::Display for RecordError {
         match self {
             Self::Json(error) => write!(f, "not a record: {error}"),
             Self::Format(format) => {
-                write!(f, "the record has format {format}, this program reads format {RECORD_FORMAT}")
+                write!(
+                    f,
+                    "the record has format {format}, this program reads format {RECORD_FORMAT}"
+                )
             }
         }
     }
@@ -137,7 +140,12 @@ impl Record {
     /// Returns every artifact the record names besides its inputs: outputs and evidence.
     pub fn artifacts(&self) -> BTreeSet<Digest> {
         let attempts = self.attempts.iter().flat_map(|a| a.evidence.values());
-        self.outputs.values().chain(self.evidence.values()).chain(attempts).map(|a| a.digest).collect()
+        self.outputs
+            .values()
+            .chain(self.evidence.values())
+            .chain(attempts)
+            .map(|a| a.digest)
+            .collect()
     }
 
     /// Returns what the store's index keeps of the record.
@@ -179,8 +187,12 @@ pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
     let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
     Some(artifacts::RecordView {
         commit: record.commit(*digest),
-        finished: started.as_microsecond().saturating_add((record.seconds * 1e6) as i64),
-        inputs: cells.flat_map(|cell| cell.outputs.values().copied()).collect(),
+        finished: started
+            .as_microsecond()
+            .saturating_add((record.seconds * 1e6) as i64),
+        inputs: cells
+            .flat_map(|cell| cell.outputs.values().copied())
+            .collect(),
         input_records: Vec::new(),
     })
 }
@@ -191,10 +203,16 @@ pub fn outputs_text(outputs: &BTreeMap<String, Artifact>) -> String {
     use fmt::Write as _;
     let mut text = String::new();
     for (name, artifact) in outputs {
-        let rows = artifact.rows.map_or_else(|| "-".to_owned(), |r| r.to_string());
+        let rows = artifact
+            .rows
+            .map_or_else(|| "-".to_owned(), |r| r.to_string());
         let media = media_word(artifact.media);
-        writeln!(text, "{name} {} {media} {} {rows}", artifact.digest, artifact.bytes)
-            .expect("writing to a string never fails");
+        writeln!(
+            text,
+            "{name} {} {media} {} {rows}",
+            artifact.digest, artifact.bytes
+        )
+        .expect("writing to a string never fails");
     }
     text
 }
@@ -210,7 +228,15 @@ fn output_line(line: &str) -> Option<(&str, Artifact)> {
     let bytes = fields.next()?.parse().ok()?;
     let media = media_of(fields.next()?)?;
     let digest = fields.next()?.parse().ok()?;
-    Some((fields.next()?, Artifact { digest, media, bytes, rows }))
+    Some((
+        fields.next()?,
+        Artifact {
+            digest,
+            media,
+            bytes,
+            rows,
+        },
+    ))
 }
 
 /// Reads [`outputs_text`] back; `None` if it is something else.
@@ -229,7 +255,10 @@ const MEDIA: [(Media, &str); 7] = [
 ];
 
 fn media_word(media: Media) -> &'static str {
-    MEDIA.iter().find(|(m, _)| *m == media).map_or("binary", |(_, word)| word)
+    MEDIA
+        .iter()
+        .find(|(m, _)| *m == media)
+        .map_or("binary", |(_, word)| word)
 }
 
 fn media_of(word: &str) -> Option<Media> {
@@ -272,7 +301,10 @@ mod tests {
             order: 3,
             observations: BTreeMap::new(),
             warnings: vec!["slow".into()],
-            build: Build { version: "0.1.0".into(), describe: None },
+            build: Build {
+                version: "0.1.0".into(),
+                describe: None,
+            },
             environment: vec!["PATH".into()],
             claims: BTreeMap::new(),
             recipe,
@@ -286,8 +318,10 @@ mod tests {
 
     #[test]
     fn the_references_are_outputs_evidence_of_every_attempt_and_inputs() {
-        let mut expected: Vec<Digest> =
-            ["rows", "log", "first log", "descriptor"].iter().map(|t| Digest::of(t.as_bytes())).collect();
+        let mut expected: Vec<Digest> = ["rows", "log", "first log", "descriptor"]
+            .iter()
+            .map(|t| Digest::of(t.as_bytes()))
+            .collect();
         expected.sort();
         assert_eq!(references(&record().to_bytes()).unwrap(), expected);
     }
@@ -295,18 +329,31 @@ mod tests {
     #[test]
     fn other_json_and_other_formats_are_told_apart() {
         assert!(matches!(Record::parse(b"{}"), Err(RecordError::Json(_))));
-        let later = Record { format: 99, ..record() }.to_bytes();
-        assert!(matches!(Record::parse(&later), Err(RecordError::Format(99))));
+        let later = Record {
+            format: 99,
+            ..record()
+        }
+        .to_bytes();
+        assert!(matches!(
+            Record::parse(&later),
+            Err(RecordError::Format(99))
+        ));
     }
 
     #[test]
     fn the_summary_of_outputs_survives_its_text() {
         let mut table = artifact("x");
         (table.media, table.rows) = (Media::Parquet, Some(7));
-        let outputs = BTreeMap::from([("a name".to_owned(), artifact("y")), ("t".to_owned(), table)]);
+        let outputs = BTreeMap::from([
+            ("a name".to_owned(), artifact("y")),
+            ("t".to_owned(), table),
+        ]);
         let text = outputs_text(&outputs);
-        let back: BTreeMap<String, Artifact> =
-            parse_outputs(&text).unwrap().into_iter().map(|(n, a)| (n.to_owned(), a)).collect();
+        let back: BTreeMap<String, Artifact> = parse_outputs(&text)
+            .unwrap()
+            .into_iter()
+            .map(|(n, a)| (n.to_owned(), a))
+            .collect();
         assert_eq!(back, outputs);
         assert!(parse_outputs("nonsense").is_none());
     }

@@ -43,14 +43,20 @@ pub struct Unusable {
 pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unusable> {
     let path = library.path(name);
     let bytes = std::fs::read(&path).map_err(|e| unread(name, &path, &e))?;
-    let source = Source { path, name: name.to_owned(), digest: Digest::of(&bytes) };
+    let source = Source {
+        path,
+        name: name.to_owned(),
+        digest: Digest::of(&bytes),
+    };
     note(library, &source);
     Ok((source, bytes))
 }
 
 /// Notes a file that was read in another way.
 pub fn note(library: &dyn Library, source: &Source) {
-    SEEN.lock().unwrap_or_else(PoisonError::into_inner).insert(source.digest.to_string(), source.clone());
+    SEEN.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(source.digest.to_string(), source.clone());
     library.reads(source);
 }
 
@@ -59,7 +65,11 @@ pub fn note(library: &dyn Library, source: &Source) {
 /// # Errors
 /// If none had it.
 pub fn seen(digest: &str) -> Result<Source, Unusable> {
-    let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned();
+    let seen = SEEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(digest)
+        .cloned();
     seen.ok_or_else(|| Unusable {
         message: format!("no file with the digest {digest} was found while planning"),
         hint: "name the file with `file:`".to_owned(),
@@ -76,8 +86,14 @@ pub fn bytes_of(digest: &str) -> Result<(Source, Vec<u8>), Unusable> {
     if Digest::of(&bytes) == source.digest {
         return Ok((source, bytes));
     }
-    let message = format!("{} has changed since the plan was made", source.path.display());
-    Err(Unusable { message, hint: "run again".to_owned() })
+    let message = format!(
+        "{} has changed since the plan was made",
+        source.path.display()
+    );
+    Err(Unusable {
+        message,
+        hint: "run again".to_owned(),
+    })
 }
 
 /// Says why a file cannot be read, and where it was looked for.
@@ -95,5 +111,8 @@ pub fn unread(name: &str, path: &Path, error: &std::io::Error) -> Unusable {
     } else {
         "paths begin at the experiment's folder".to_owned()
     };
-    Unusable { message: format!("{}: {error}", path.display()), hint }
+    Unusable {
+        message: format!("{}: {error}", path.display()),
+        hint,
+    }
 }

@@ -58,7 +58,11 @@ impl Problem {
     /// Makes a problem at a place given as keys, for instance `["arrival", "clients"]`.
     pub fn at(keys: &[&str], message: impl Into<String>) -> Self {
         let route = keys.iter().map(|k| Step::Key((*k).to_owned())).collect();
-        Self { route, message: message.into(), hint: None }
+        Self {
+            route,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Adds the remedy.
@@ -122,7 +126,10 @@ pub struct Coordinates(pub Vec<(String, Scalar)>);
 impl Coordinates {
     /// Returns the label on an axis.
     pub fn get(&self, axis: &str) -> Option<&Scalar> {
-        self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
+        self.0
+            .iter()
+            .find(|(name, _)| name == axis)
+            .map(|(_, value)| value)
     }
 }
 
@@ -233,9 +240,16 @@ impl Output {
     /// # Errors
     /// If the table cannot be written as Parquet.
     pub fn table(name: impl Into<String>, table: &artifacts::Table) -> Result<Self, Failure> {
-        let bytes = table.to_parquet().map_err(|e| Failure::failed(e.to_string()))?;
+        let bytes = table
+            .to_parquet()
+            .map_err(|e| Failure::failed(e.to_string()))?;
         let rows = Some(table.rows() as u64);
-        Ok(Self { name: name.into(), media: Media::Parquet, content: Content::Bytes(bytes), rows })
+        Ok(Self {
+            name: name.into(),
+            media: Media::Parquet,
+            content: Content::Bytes(bytes),
+            rows,
+        })
     }
 
     /// Makes a JSON output: keys sorted, two-space indent, final newline.
@@ -244,12 +258,22 @@ impl Output {
         value.sort_all_objects();
         let mut bytes = serde_json::to_vec_pretty(&value).expect("a JSON value always serializes");
         bytes.push(b'\n');
-        Self { name: name.into(), media: Media::Json, content: Content::Bytes(bytes), rows: None }
+        Self {
+            name: name.into(),
+            media: Media::Json,
+            content: Content::Bytes(bytes),
+            rows: None,
+        }
     }
 
     /// Makes a text output of the given kind.
     pub fn text(name: impl Into<String>, media: Media, text: impl Into<String>) -> Self {
-        Self { name: name.into(), media, content: Content::Bytes(text.into().into_bytes()), rows: None }
+        Self {
+            name: name.into(),
+            media,
+            content: Content::Bytes(text.into().into_bytes()),
+            rows: None,
+        }
     }
 }
 
@@ -437,12 +461,20 @@ impl Control {
         timeout: Option<Duration>,
         progress: Box<dyn Fn(Progress) + Send + Sync>,
     ) -> Self {
-        Self { cancelled, deadline: timeout.map(|t| Instant::now() + t), progress }
+        Self {
+            cancelled,
+            deadline: timeout.map(|t| Instant::now() + t),
+            progress,
+        }
     }
 
     /// Makes a control for tests: never cancelled, no limit, nobody listens.
     pub fn quiet() -> Self {
-        Self::new(std::sync::Arc::new(AtomicBool::new(false)), None, Box::new(|_| ()))
+        Self::new(
+            std::sync::Arc::new(AtomicBool::new(false)),
+            None,
+            Box::new(|_| ()),
+        )
     }
 
     /// Returns the moment by which the cell must have ended.
@@ -465,14 +497,21 @@ impl Control {
             return Err(Failure::new(CellStatus::Interrupted, "stopped by the user"));
         }
         if self.deadline.is_some_and(|d| Instant::now() >= d) {
-            return Err(Failure::new(CellStatus::Timeout, "the cell's time limit passed"));
+            return Err(Failure::new(
+                CellStatus::Timeout,
+                "the cell's time limit passed",
+            ));
         }
         Ok(())
     }
 
     /// Tells how far the cell has come.
     pub fn progress(&self, done: u64, total: Option<u64>, what: impl Into<String>) {
-        (self.progress)(Progress { done, total, what: what.into() });
+        (self.progress)(Progress {
+            done,
+            total,
+            what: what.into(),
+        });
     }
 }
 

@@ -7,7 +7,10 @@ const OFFERED: usize = 4;
 
 /// Returns the candidate a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, best) = candidates.into_iter().map(|c| (distance(word, c), c)).min_by_key(|(d, _)| *d)?;
+    let (distance, best) = candidates
+        .into_iter()
+        .map(|c| (distance(word, c), c))
+        .min_by_key(|(d, _)| *d)?;
     // Any two names of one letter are a letter apart: that is no resemblance.
     let short = word.chars().count() <= 2;
     let longer = word.chars().count().max(best.chars().count());
@@ -22,7 +25,11 @@ fn distance(word: &str, other: &str) -> usize {
 
 /// Returns a remedy for an unknown name among `what` (a plural): the close one, else all there are,
 /// and of many those most like it.
-pub fn remedy<'a>(word: &str, what: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+pub fn remedy<'a>(
+    word: &str,
+    what: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
     if let Some(best) = closest(word, candidates.clone()) {
         return format!("did you mean `{best}`?");
     }
@@ -32,7 +39,10 @@ pub fn remedy<'a>(word: &str, what: &str, candidates: impl IntoIterator<Item = &
         1..=LISTED => format!("the {what} are {}", list(names)),
         count => {
             names.sort_by_key(|name| distance(word, name));
-            format!("of the {count} {what} the most alike are {}", list(names[..OFFERED].iter().copied()))
+            format!(
+                "of the {count} {what} the most alike are {}",
+                list(names[..OFFERED].iter().copied())
+            )
         }
     }
 }
@@ -53,8 +63,14 @@ mod tests {
     #[test]
     fn a_close_name_is_offered_alone() {
         let names = ["llama-cpp", "sglang", "vllm"];
-        assert_eq!(remedy("lama_cpp", "engines", names), "did you mean `llama-cpp`?");
-        assert_eq!(remedy("tensorrt", "engines", names), "the engines are `llama-cpp`, `sglang`, `vllm`");
+        assert_eq!(
+            remedy("lama_cpp", "engines", names),
+            "did you mean `llama-cpp`?"
+        );
+        assert_eq!(
+            remedy("tensorrt", "engines", names),
+            "the engines are `llama-cpp`, `sglang`, `vllm`"
+        );
         assert_eq!(remedy("vllm", "engines", []), "there are no engines");
     }
 

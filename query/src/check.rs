@@ -73,7 +73,9 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             Err(error) => error,
         };
         let (column, everywhere) = match &error {
-            QueryError::NoColumn(name) => (name.rsplit('.').next().unwrap_or(name).to_owned(), false),
+            QueryError::NoColumn(name) => {
+                (name.rsplit('.').next().unwrap_or(name).to_owned(), false)
+            }
             QueryError::NoJoinColumn(name) => (name.clone(), true),
             _ => return Err(error),
         };
@@ -82,7 +84,9 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             .collect();
         let mut helped = everywhere && !lacking.is_empty();
         for i in lacking {
-            shapes[i].columns.push(Column::new(column.as_str(), ColumnData::Int(Vec::new())));
+            shapes[i]
+                .columns
+                .push(Column::new(column.as_str(), ColumnData::Int(Vec::new())));
             if everywhere {
                 continue;
             }
@@ -99,7 +103,12 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             assumed.push(column);
         }
     };
-    let limits = Limits { rows: 1_000, bytes: 1 << 20, instructions: 1_000_000, ..Limits::default() };
+    let limits = Limits {
+        rows: 1_000,
+        bytes: 1 << 20,
+        instructions: 1_000_000,
+        ..Limits::default()
+    };
     // What fails on made-up rows may work on real ones; then the types are not known.
     let sample = database(&shapes)?.select(sql, &limits).ok();
     let guessed: BTreeSet<&str> = shapes
@@ -108,19 +117,34 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
         .flat_map(|(s, known)| s.columns[*known..].iter().map(|c| c.name.as_str()))
         .collect();
     let expected = |heading: Heading| {
-        let column = sample.as_ref().and_then(|a| a.table.column(&heading.name).ok());
-        let origin = heading.origin.filter(|o| !guessed.contains(o.name.as_str()));
+        let column = sample
+            .as_ref()
+            .and_then(|a| a.table.column(&heading.name).ok());
+        let origin = heading
+            .origin
+            .filter(|o| !guessed.contains(o.name.as_str()));
         let repeats_a_guess = guessed.contains(heading.name.as_str());
         let kind = match (&origin, column) {
             (Some(origin), _) => Some(kind(&origin.data)),
-            (None, Some(column)) if !repeats_a_guess && has_values(&column.data) => Some(kind(&column.data)),
+            (None, Some(column)) if !repeats_a_guess && has_values(&column.data) => {
+                Some(kind(&column.data))
+            }
             _ => None,
         };
         let (unit, description, ratio) =
             origin.map_or((None, None, None), |o| (o.unit, o.description, o.ratio));
-        Expected { name: heading.name, unit, description, ratio, kind }
+        Expected {
+            name: heading.name,
+            unit,
+            description,
+            ratio,
+            kind,
+        }
     };
-    Ok(Checked { columns: headings.into_iter().map(expected).collect(), assumed })
+    Ok(Checked {
+        columns: headings.into_iter().map(expected).collect(),
+        assumed,
+    })
 }
 
 /// Fills tables with a few made-up rows.
@@ -137,10 +161,15 @@ fn made_up(column: &Column) -> Column {
     let data = match &column.data {
         ColumnData::Int(_) => ColumnData::Int(vec![Some(1), Some(2), Some(3)]),
         ColumnData::Float(_) => ColumnData::Float(vec![Some(1.5), Some(2.5), Some(4.5)]),
-        ColumnData::Text(_) => ColumnData::Text(["a", "b", "c"].map(|t| Some(t.to_owned())).to_vec()),
+        ColumnData::Text(_) => {
+            ColumnData::Text(["a", "b", "c"].map(|t| Some(t.to_owned())).to_vec())
+        }
         ColumnData::Bool(_) => ColumnData::Bool(vec![Some(true), Some(false), Some(true)]),
     };
-    Column { data, ..column.clone() }
+    Column {
+        data,
+        ..column.clone()
+    }
 }
 
 fn kind(data: &ColumnData) -> Kind {

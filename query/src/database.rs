@@ -54,7 +54,10 @@ impl Database {
     pub fn new() -> Result<Self, QueryError> {
         let connection = sandbox::connection().map_err(|e| internal(&e))?;
         functions::register(&connection).map_err(|e| internal(&e))?;
-        Ok(Self { connection, tables: BTreeMap::new() })
+        Ok(Self {
+            connection,
+            tables: BTreeMap::new(),
+        })
     }
 
     /// Adds a table. Truth values are the integers 0 and 1 in SQL; NaN is null.
@@ -71,8 +74,10 @@ impl Database {
     /// Adds a table given as columns of equal length.
     pub(crate) fn add_columns(&mut self, name: &str, columns: &[Column]) -> Result<(), QueryError> {
         let wrong = |e: Error| QueryError::Failed(format!("the table `{name}`: {e}"));
-        let declared: Vec<String> =
-            columns.iter().map(|c| format!("{} {}", quoted(&c.name), sql_type(&c.data))).collect();
+        let declared: Vec<String> = columns
+            .iter()
+            .map(|c| format!("{} {}", quoted(&c.name), sql_type(&c.data)))
+            .collect();
         let create = format!("create table {} ({})", quoted(name), declared.join(", "));
         self.connection.execute(&create, []).map_err(wrong)?;
         let marks = vec!["?"; columns.len()].join(", ");
@@ -83,12 +88,20 @@ impl Database {
                 .map_err(wrong)?;
             for row in 0..columns.first().map_or(0, length) {
                 let values = columns.iter().map(|c| sql_value(&c.data, row));
-                insert.execute(rusqlite::params_from_iter(values)).map_err(wrong)?;
+                insert
+                    .execute(rusqlite::params_from_iter(values))
+                    .map_err(wrong)?;
             }
         }
         transaction.commit().map_err(wrong)?;
         let columns = columns.iter().map(bare).collect();
-        self.tables.insert(name.to_lowercase(), Loaded { name: name.to_owned(), columns });
+        self.tables.insert(
+            name.to_lowercase(),
+            Loaded {
+                name: name.to_owned(),
+                columns,
+            },
+        );
         Ok(())
     }
 
@@ -99,7 +112,9 @@ impl Database {
 
     /// Returns the columns of a table, without values.
     pub fn columns(&self, table: &str) -> Option<&[Column]> {
-        self.tables.get(&table.to_lowercase()).map(|t| t.columns.as_slice())
+        self.tables
+            .get(&table.to_lowercase())
+            .map(|t| t.columns.as_slice())
     }
 
     /// Answers one SELECT. A result column that repeats a column of a table keeps its unit,
@@ -115,7 +130,9 @@ impl Database {
             let all = counter.fetch_add(STEP.unsigned_abs().into(), Ordering::Relaxed);
             all > own.instructions || own.is_over()
         };
-        self.connection.progress_handler(STEP, Some(watch)).map_err(|e| internal(&e))?;
+        self.connection
+            .progress_handler(STEP, Some(watch))
+            .map_err(|e| internal(&e))?;
         let answer = self.guarded(sql, |this, statement, headings, seen| {
             let failed = |e: &Error| match e {
                 Error::SqliteFailure(code, _) if code.code == ErrorCode::OperationInterrupted => {
@@ -132,15 +149,27 @@ impl Database {
                 other => QueryError::Failed(other.to_string()),
             };
             let columns = collect(statement, headings, limits, &failed)?;
-            let columns = if says_order(sql) { columns } else { sorted(&columns) };
+            let columns = if says_order(sql) {
+                columns
+            } else {
+                sorted(&columns)
+            };
             let table = Table::new(columns).map_err(|e| {
-                QueryError::Failed(format!("{e}: give every result column a name of its own with `as`"))
+                QueryError::Failed(format!(
+                    "{e}: give every result column a name of its own with `as`"
+                ))
             })?;
             let names = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let read = names.read.iter().filter_map(|n| Some(this.get(n)?.name.clone())).collect();
+            let read = names
+                .read
+                .iter()
+                .filter_map(|n| Some(this.get(n)?.name.clone()))
+                .collect();
             Ok(Answer { table, read })
         });
-        self.connection.progress_handler(0, None::<fn() -> bool>).map_err(|e| internal(&e))?;
+        self.connection
+            .progress_handler(0, None::<fn() -> bool>)
+            .map_err(|e| internal(&e))?;
         answer
     }
 
@@ -163,20 +192,23 @@ impl Database {
         match first_word(sql).as_deref() {
             Some("select" | "with" | "values") => {}
             Some(word) => {
-                return Err(QueryError::Refused(format!("a query begins with `select`, not `{word}`")));
+                return Err(QueryError::Refused(format!(
+                    "a query begins with `select`, not `{word}`"
+                )));
             }
             None => return Err(QueryError::Refused("the query is empty".to_owned())),
         }
         let names: BTreeSet<String> = self.tables.keys().cloned().collect();
-        let seen = sandbox::guard(&mut self.connection, names, own_tables(sql)).map_err(|e| internal(&e))?;
+        let seen = sandbox::guard(&mut self.connection, names, own_tables(sql))
+            .map_err(|e| internal(&e))?;
         let result = match self.connection.prepare(sql) {
             Err(error) => Err(explain(error, &seen)),
-            Ok(statement) if statement.parameter_count() > 0 => {
-                Err(QueryError::Refused("a query takes no parameters: write the value itself".to_owned()))
-            }
-            Ok(statement) if !statement.readonly() || statement.column_count() == 0 => {
-                Err(QueryError::Refused("a query may not change anything".to_owned()))
-            }
+            Ok(statement) if statement.parameter_count() > 0 => Err(QueryError::Refused(
+                "a query takes no parameters: write the value itself".to_owned(),
+            )),
+            Ok(statement) if !statement.readonly() || statement.column_count() == 0 => Err(
+                QueryError::Refused("a query may not change anything".to_owned()),
+            ),
             Ok(mut statement) => {
                 let mut headings = headings(&statement, &self.tables);
                 if mentioned(sql).contains("union") {
@@ -195,7 +227,10 @@ impl Database {
 fn headings(statement: &Statement<'_>, tables: &BTreeMap<String, Loaded>) -> Vec<Heading> {
     let heading = |c: rusqlite::ColumnMetadata<'_>| {
         let table = c.table_name().and_then(|t| tables.get(&t.to_lowercase()));
-        let same = |column: &&Column| c.origin_name().is_some_and(|o| o.eq_ignore_ascii_case(&column.name));
+        let same = |column: &&Column| {
+            c.origin_name()
+                .is_some_and(|o| o.eq_ignore_ascii_case(&column.name))
+        };
         Heading {
             name: c.name().to_owned(),
             origin: table.and_then(|t| t.columns.iter().find(same)).cloned(),
@@ -230,39 +265,71 @@ fn collect(
                     Scalar::Text(text.to_owned())
                 }
                 ValueRef::Blob(_) => {
-                    return Err(QueryError::Failed(format!("column `{}` holds raw bytes", headings[i].name)));
+                    return Err(QueryError::Failed(format!(
+                        "column `{}` holds raw bytes",
+                        headings[i].name
+                    )));
                 }
             };
             bytes += size_of::<Scalar>();
             column.push(value);
         }
         if values[0].len() > limits.rows {
-            return Err(QueryError::Limit(format!("the answer has more than {} rows", limits.rows)));
+            return Err(QueryError::Limit(format!(
+                "the answer has more than {} rows",
+                limits.rows
+            )));
         }
         if bytes > limits.bytes {
-            return Err(QueryError::Limit(format!("the answer has more than {} bytes", limits.bytes)));
+            return Err(QueryError::Limit(format!(
+                "the answer has more than {} bytes",
+                limits.bytes
+            )));
         }
     }
-    headings.into_iter().zip(values).map(|(heading, values)| column(heading, &values)).collect()
+    headings
+        .into_iter()
+        .zip(values)
+        .map(|(heading, values)| column(heading, &values))
+        .collect()
 }
 
 /// Makes a column of the type its origin has, or of the one its values have.
 fn column(heading: Heading, values: &[Scalar]) -> Result<Column, QueryError> {
     let Heading { name, origin } = heading;
     let mixed = |e: artifacts::TableError| QueryError::Failed(e.to_string());
-    let Some(origin) = origin else { return Column::from_scalars(name, values).map_err(mixed) };
+    let Some(origin) = origin else {
+        return Column::from_scalars(name, values).map_err(mixed);
+    };
     let all = |fits: fn(&Scalar) -> bool| values.iter().all(|v| *v == Scalar::Null || fits(v));
     let data = match origin.data {
         ColumnData::Bool(_) if all(|v| matches!(v, Scalar::Int(0 | 1))) => ColumnData::Bool(
-            values.iter().map(|v| if let Scalar::Int(i) = v { Some(*i != 0) } else { None }).collect(),
+            values
+                .iter()
+                .map(|v| {
+                    if let Scalar::Int(i) = v {
+                        Some(*i != 0)
+                    } else {
+                        None
+                    }
+                })
+                .collect(),
         ),
         ColumnData::Float(_) if all(|v| v.as_f64().is_some()) => {
             ColumnData::Float(values.iter().map(Scalar::as_f64).collect())
         }
         ColumnData::Int(_) if all(|_| false) => ColumnData::Int(vec![None; values.len()]),
-        _ => Column::from_scalars(name.as_str(), values).map_err(mixed)?.data,
+        _ => {
+            Column::from_scalars(name.as_str(), values)
+                .map_err(mixed)?
+                .data
+        }
     };
-    Ok(Column { name, data, ..origin })
+    Ok(Column {
+        name,
+        data,
+        ..origin
+    })
 }
 
 /// Sorts rows by all columns, left to right, null first.
@@ -278,7 +345,11 @@ fn sorted(columns: &[Column]) -> Vec<Column> {
                 (a, b) => a.is_some().cmp(&b.is_some()),
             },
         };
-        columns.iter().map(order).find(|o| o.is_ne()).unwrap_or_else(|| a.cmp(b))
+        columns
+            .iter()
+            .map(order)
+            .find(|o| o.is_ne())
+            .unwrap_or_else(|| a.cmp(b))
     });
     let data = |c: &Column| match &c.data {
         ColumnData::Int(v) => ColumnData::Int(rows.iter().map(|r| v[*r]).collect()),
@@ -286,7 +357,13 @@ fn sorted(columns: &[Column]) -> Vec<Column> {
         ColumnData::Text(v) => ColumnData::Text(rows.iter().map(|r| v[*r].clone()).collect()),
         ColumnData::Bool(v) => ColumnData::Bool(rows.iter().map(|r| v[*r]).collect()),
     };
-    columns.iter().map(|c| Column { data: data(c), ..bare(c) }).collect()
+    columns
+        .iter()
+        .map(|c| Column {
+            data: data(c),
+            ..bare(c)
+        })
+        .collect()
 }
 
 /// Says what is wrong with a text that SQLite does not accept.
@@ -295,14 +372,22 @@ fn explain(error: Error, seen: &Mutex<Seen>) -> QueryError {
         return QueryError::Refused(why.clone());
     }
     let (message, at) = match error {
-        Error::SqlInputError { msg, sql, offset, .. } => {
-            (msg, usize::try_from(offset).ok().map(|o| place(&sql, o)))
-        }
+        Error::SqlInputError {
+            msg, sql, offset, ..
+        } => (msg, usize::try_from(offset).ok().map(|o| place(&sql, o))),
         Error::SqliteFailure(_, Some(message)) => (message, None),
-        Error::MultipleStatement => return QueryError::Refused("a query is one statement".to_owned()),
+        Error::MultipleStatement => {
+            return QueryError::Refused("a query is one statement".to_owned());
+        }
         other => (other.to_string(), None),
     };
-    let name = |text: &str| text.split(" - ").next().unwrap_or(text).trim_matches('"').to_owned();
+    let name = |text: &str| {
+        text.split(" - ")
+            .next()
+            .unwrap_or(text)
+            .trim_matches('"')
+            .to_owned()
+    };
     if let Some(table) = message.strip_prefix("no such table: ") {
         QueryError::NoTable(table.to_owned())
     } else if let Some(column) = message.strip_prefix("no such column: ") {

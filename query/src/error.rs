@@ -30,17 +30,30 @@ impl fmt::Display for QueryError {
                 write!(f, "the query is no SQL: {message} (column {column})")
             }
             Self::Sql(message, Some((line, column))) => {
-                write!(f, "the query is no SQL: {message} (line {line}, column {column})")
+                write!(
+                    f,
+                    "the query is no SQL: {message} (line {line}, column {column})"
+                )
             }
             Self::Sql(message, None) => write!(f, "the query is no SQL: {message}"),
-            Self::NoTable(name) => write!(f, "the query reads `{name}`, and there is no such table"),
+            Self::NoTable(name) => {
+                write!(f, "the query reads `{name}`, and there is no such table")
+            }
             Self::NoColumn(name) => {
-                write!(f, "the query reads `{name}`, and no table it reads has such a column")
+                write!(
+                    f,
+                    "the query reads `{name}`, and no table it reads has such a column"
+                )
             }
             Self::NoJoinColumn(name) => {
-                write!(f, "the query joins using `{name}`, which is not a column of both tables")
+                write!(
+                    f,
+                    "the query joins using `{name}`, which is not a column of both tables"
+                )
             }
-            Self::Refused(message) | Self::Failed(message) | Self::Limit(message) => f.write_str(message),
+            Self::Refused(message) | Self::Failed(message) | Self::Limit(message) => {
+                f.write_str(message)
+            }
             Self::Stopped => f.write_str("the query was stopped"),
         }
     }

@@ -9,11 +9,19 @@ use statistics::Sample;
 /// The aggregates added to SQLite's: `quantile(x, p)` (type 7 of Hyndman & Fan), `median(x)`,
 /// `stddev(x)` and `variance(x)` (divisor n − 1, null for one value), `stddev_pop(x)` and
 /// `variance_pop(x)` (divisor n).
-pub const AGGREGATES: &[&str] = &["median", "quantile", "stddev", "stddev_pop", "variance", "variance_pop"];
+pub const AGGREGATES: &[&str] = &[
+    "median",
+    "quantile",
+    "stddev",
+    "stddev_pop",
+    "variance",
+    "variance_pop",
+];
 
 /// The scalar functions added to SQLite's.
-pub const SCALARS: &[&str] =
-    &["ceil", "exp", "floor", "ln", "log10", "log2", "pow", "power", "sqrt", "trunc"];
+pub const SCALARS: &[&str] = &[
+    "ceil", "exp", "floor", "ln", "log10", "log2", "pow", "power", "sqrt", "trunc",
+];
 
 type OfSample = fn(&Sample) -> Option<f64>;
 type OfNumber = fn(f64) -> f64;
@@ -98,9 +106,16 @@ impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
         Ok(())
     }
 
-    fn finalize(&self, _: &mut Context<'_>, values: Option<Vec<f64>>) -> rusqlite::Result<Option<f64>> {
+    fn finalize(
+        &self,
+        _: &mut Context<'_>,
+        values: Option<Vec<f64>>,
+    ) -> rusqlite::Result<Option<f64>> {
         // Values are finite, so that the only sample there is not is the empty one.
-        Ok(Sample::new(values.unwrap_or_default()).ok().and_then(|s| (self.of)(&s)).and_then(defined))
+        Ok(Sample::new(values.unwrap_or_default())
+            .ok()
+            .and_then(|s| (self.of)(&s))
+            .and_then(defined))
     }
 }
 
@@ -122,7 +137,9 @@ impl Aggregate<Asked, Option<f64>> for Quantile {
         let p = number(context, 1, "quantile")?.filter(|p| (0.0..=1.0).contains(p));
         let p = p.ok_or_else(|| wrong("quantile(x, p) needs a p between 0 and 1".to_owned()))?;
         if asked.p.is_some_and(|earlier| earlier != p) {
-            return Err(wrong("quantile(x, p) needs one p for all rows of a group".to_owned()));
+            return Err(wrong(
+                "quantile(x, p) needs one p for all rows of a group".to_owned(),
+            ));
         }
         asked.p = Some(p);
         asked.values.extend(number(context, 0, "quantile")?);
@@ -130,7 +147,9 @@ impl Aggregate<Asked, Option<f64>> for Quantile {
     }
 
     fn finalize(&self, _: &mut Context<'_>, asked: Option<Asked>) -> rusqlite::Result<Option<f64>> {
-        let Some(Asked { values, p: Some(p) }) = asked else { return Ok(None) };
+        let Some(Asked { values, p: Some(p) }) = asked else {
+            return Ok(None);
+        };
         Ok(Sample::new(values).ok().map(|s| s.quantile(p)))
     }
 }

@@ -22,13 +22,21 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { rows: 10_000_000, bytes: 2 << 30, instructions: 100_000_000_000, deadline: None, stop: None }
+        Self {
+            rows: 10_000_000,
+            bytes: 2 << 30,
+            instructions: 100_000_000_000,
+            deadline: None,
+            stop: None,
+        }
     }
 }
 
 impl Limits {
     pub(crate) fn is_over(&self) -> bool {
-        self.stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed))
+        self.stop
+            .as_ref()
+            .is_some_and(|s| s.load(Ordering::Relaxed))
             || self.deadline.is_some_and(|d| Instant::now() >= d)
     }
 }

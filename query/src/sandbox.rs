@@ -42,8 +42,9 @@ pub(crate) struct Seen {
 pub(crate) fn connection() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
     // Sorting never spills into a file; a name in double quotes is never taken for text.
-    connection
-        .execute_batch("pragma temp_store = memory; pragma journal_mode = off; pragma synchronous = off;")?;
+    connection.execute_batch(
+        "pragma temp_store = memory; pragma journal_mode = off; pragma synchronous = off;",
+    )?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -65,7 +66,10 @@ pub(crate) fn guard(
     let noted = Arc::clone(&seen);
     connection.authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
         let mut seen = noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let AuthAction::Read { table_name, column_name: "" } = context.action
+        if let AuthAction::Read {
+            table_name,
+            column_name: "",
+        } = context.action
             && context.database_name.is_none()
             && own.contains(&table_name.to_lowercase())
             && !tables.contains(&table_name.to_lowercase())
@@ -93,20 +97,30 @@ fn judge(
         AuthAction::Read { table_name, .. } => {
             let name = table_name.to_lowercase();
             if !tables.contains(&name) {
-                return Err(format!("a query reads the tables it is given, not `{table_name}`"));
+                return Err(format!(
+                    "a query reads the tables it is given, not `{table_name}`"
+                ));
             }
             read.insert(name);
             Ok(())
         }
         AuthAction::Function { function_name } => {
             let name = function_name.to_lowercase();
-            let known = [ALLOWED, AGGREGATES, SCALARS].iter().any(|list| list.contains(&name.as_str()));
-            if known { Ok(()) } else { Err(format!("a query may not call `{function_name}`")) }
+            let known = [ALLOWED, AGGREGATES, SCALARS]
+                .iter()
+                .any(|list| list.contains(&name.as_str()));
+            if known {
+                Ok(())
+            } else {
+                Err(format!("a query may not call `{function_name}`"))
+            }
         }
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
             Err("a query may not attach a file".to_owned())
         }
-        AuthAction::Pragma { pragma_name, .. } => Err(format!("a query may not set or read `{pragma_name}`")),
+        AuthAction::Pragma { pragma_name, .. } => {
+            Err(format!("a query may not set or read `{pragma_name}`"))
+        }
         _ => Err("a query may not change anything".to_owned()),
     }
 }

@@ -81,7 +81,9 @@ pub(crate) fn says_order(sql: &str) -> bool {
         match token {
             Token::Sign('(') => depth += 1,
             Token::Sign(')') => depth -= 1,
-            Token::Word(word) if depth == 0 && order && word.eq_ignore_ascii_case("by") => return true,
+            Token::Word(word) if depth == 0 && order && word.eq_ignore_ascii_case("by") => {
+                return true;
+            }
             _ => {}
         }
         order = false;
@@ -99,7 +101,9 @@ pub(crate) fn own_tables(sql: &str) -> BTreeSet<String> {
     let sign = |at: usize, c: char| tokens.get(at) == Some(&Token::Sign(c));
     let mut names = BTreeSet::new();
     for (i, token) in tokens.iter().enumerate() {
-        let (Token::Word(name) | Token::Name(name)) = token else { continue };
+        let (Token::Word(name) | Token::Name(name)) = token else {
+            continue;
+        };
         let mut at = i + 1;
         if sign(at, '(') {
             // A list of columns.
@@ -143,7 +147,11 @@ mod tests {
 
     #[test]
     fn only_an_order_of_the_whole_query_counts() {
-        for sql in ["select 1 order by 1", "SELECT a FROM b\nORDER\tBY a", "select 1 order/*x*/by 1"] {
+        for sql in [
+            "select 1 order by 1",
+            "SELECT a FROM b\nORDER\tBY a",
+            "select 1 order/*x*/by 1",
+        ] {
             assert!(says_order(sql), "{sql}");
         }
         for sql in [
@@ -160,10 +168,24 @@ mod tests {
 
     #[test]
     fn names_are_found_however_they_are_quoted() {
-        let names =
-            mentioned("select a.\"b\"\"c\", 'text' from \"results.cells\" a -- other\n join [X y] on `z`");
+        let names = mentioned(
+            "select a.\"b\"\"c\", 'text' from \"results.cells\" a -- other\n join [X y] on `z`",
+        );
         let found: Vec<&str> = names.iter().map(String::as_str).collect();
-        assert_eq!(found, ["a", "b\"c", "from", "join", "on", "results.cells", "select", "x y", "z"]);
+        assert_eq!(
+            found,
+            [
+                "a",
+                "b\"c",
+                "from",
+                "join",
+                "on",
+                "results.cells",
+                "select",
+                "x y",
+                "z"
+            ]
+        );
     }
 
     #[test]

@@ -43,16 +43,28 @@ fn the_same_query_gives_the_same_bytes() {
     let sql =
         "select status, quantile(ttft_ms, 0.9) as p90, sum(ttft_ms) as s, group_concat(output_tokens) as t
                from requests group by status";
-    assert_eq!(table(sql).to_parquet().unwrap(), table(sql).to_parquet().unwrap());
+    assert_eq!(
+        table(sql).to_parquet().unwrap(),
+        table(sql).to_parquet().unwrap()
+    );
 }
 
 #[test]
 fn rows_without_an_order_are_sorted_by_all_columns() {
     let plain = table("select ttft_ms, status from requests");
-    assert_eq!(plain.float("ttft_ms").unwrap(), [None, Some(7.25), Some(9.0), Some(12.5)]);
-    assert_eq!(plain.text("status").unwrap(), [Some("timeout"), Some("ok"), None, Some("ok")]);
+    assert_eq!(
+        plain.float("ttft_ms").unwrap(),
+        [None, Some(7.25), Some(9.0), Some(12.5)]
+    );
+    assert_eq!(
+        plain.text("status").unwrap(),
+        [Some("timeout"), Some("ok"), None, Some("ok")]
+    );
     let said = table("select ttft_ms from requests order by ttft_ms desc");
-    assert_eq!(said.float("ttft_ms").unwrap(), [Some(12.5), Some(9.0), Some(7.25), None]);
+    assert_eq!(
+        said.float("ttft_ms").unwrap(),
+        [Some(12.5), Some(9.0), Some(7.25), None]
+    );
 }
 
 #[test]
@@ -61,22 +73,32 @@ fn a_repeated_column_keeps_unit_meaning_and_type() {
         "select r.ttft_ms as first, superseded, output_tokens, ttft_ms * 1 as computed from requests r where 0",
     );
     assert_eq!(table.unit("first").as_deref(), Some("ms"));
-    assert_eq!(table.description("first").as_deref(), Some("time to first token"));
+    assert_eq!(
+        table.description("first").as_deref(),
+        Some("time to first token")
+    );
     assert_eq!(table.unit("computed"), None);
     assert!(table.boolean("superseded").is_ok() && table.int("output_tokens").is_ok());
     let flags = self::table("select superseded from requests");
-    assert_eq!(flags.boolean("superseded").unwrap(), [None, Some(false), Some(false), Some(true)]);
+    assert_eq!(
+        flags.boolean("superseded").unwrap(),
+        [None, Some(false), Some(false), Some(true)]
+    );
 }
 
 #[test]
 fn a_union_keeps_no_unit_of_its_first_part() {
-    let table = table("select ttft_ms as x from requests union all select output_tokens from requests");
+    let table =
+        table("select ttft_ms as x from requests union all select output_tokens from requests");
     assert_eq!((table.rows(), table.unit("x")), (8, None));
 }
 
 #[test]
 fn names_with_dots_are_quoted() {
-    assert_eq!(one("select count(*) from \"results.cells\""), Scalar::Int(4));
+    assert_eq!(
+        one("select count(*) from \"results.cells\""),
+        Scalar::Int(4)
+    );
     assert_eq!(
         ask("select count(*) from results.cells").unwrap_err(),
         QueryError::NoTable("results.cells".into())
@@ -86,7 +108,10 @@ fn names_with_dots_are_quoted() {
 #[test]
 fn the_tables_that_were_read_are_told() {
     let read = |sql: &str| ask(sql).unwrap().read;
-    assert_eq!(read("select count(*) as n from requests where status = 'results.cells'"), ["requests"]);
+    assert_eq!(
+        read("select count(*) as n from requests where status = 'results.cells'"),
+        ["requests"]
+    );
     assert_eq!(
         read("with a as (select 1 as x from \"Results.Cells\") select * from a, requests"),
         ["requests", "results.cells"]
@@ -96,17 +121,38 @@ fn the_tables_that_were_read_are_told() {
 
 #[test]
 fn nulls_are_ignored_by_aggregates_and_kept_by_scalars() {
-    assert_eq!(one("select median(ttft_ms) from requests"), Scalar::Float(9.0));
-    assert_eq!(one("select quantile(ttft_ms, 0.5) from requests where ttft_ms is null"), Scalar::Null);
-    assert_eq!(one("select median(ttft_ms) from requests where 0"), Scalar::Null);
-    assert_eq!(one("select stddev(ttft_ms) from requests where ttft_ms = 9"), Scalar::Null);
-    assert_eq!(one("select stddev_pop(ttft_ms) from requests where ttft_ms = 9"), Scalar::Float(0.0));
+    assert_eq!(
+        one("select median(ttft_ms) from requests"),
+        Scalar::Float(9.0)
+    );
+    assert_eq!(
+        one("select quantile(ttft_ms, 0.5) from requests where ttft_ms is null"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select median(ttft_ms) from requests where 0"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select stddev(ttft_ms) from requests where ttft_ms = 9"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select stddev_pop(ttft_ms) from requests where ttft_ms = 9"),
+        Scalar::Float(0.0)
+    );
     assert_eq!(one("select sqrt(null)"), Scalar::Null);
 }
 
 #[test]
 fn what_is_undefined_is_null() {
-    for sql in ["select sqrt(-1)", "select ln(0)", "select exp(1e9)", "select 1 / 0", "select 1e999"] {
+    for sql in [
+        "select sqrt(-1)",
+        "select ln(0)",
+        "select exp(1e9)",
+        "select 1 / 0",
+        "select 1e999",
+    ] {
         assert_eq!(one(sql), Scalar::Null, "{sql}");
     }
     assert_eq!(one("select pow(2, 10)"), Scalar::Float(1024.0));
@@ -115,40 +161,99 @@ fn what_is_undefined_is_null() {
 #[test]
 fn a_query_can_only_select_from_the_given_tables() {
     for (sql, told) in [
-        ("attach 'x.db' as x", "a query begins with `select`, not `attach`"),
-        ("pragma table_list", "a query begins with `select`, not `pragma`"),
-        ("select * from pragma_table_list", "a query reads the tables it is given, not `pragma_table_list`"),
-        ("select * from sqlite_master", "a query reads the tables it is given, not `sqlite_master`"),
+        (
+            "attach 'x.db' as x",
+            "a query begins with `select`, not `attach`",
+        ),
+        (
+            "pragma table_list",
+            "a query begins with `select`, not `pragma`",
+        ),
+        (
+            "select * from pragma_table_list",
+            "a query reads the tables it is given, not `pragma_table_list`",
+        ),
+        (
+            "select * from sqlite_master",
+            "a query reads the tables it is given, not `sqlite_master`",
+        ),
         (
             "with sqlite_master as (select 1) select count(*) from main.sqlite_master",
             "a query reads the tables it is given, not `sqlite_master`",
         ),
-        ("select count(*) from sqlite_master", "a query reads the tables it is given, not `sqlite_master`"),
-        ("select * from json_each('[1]')", "a query reads the tables it is given, not `json_each`"),
-        ("insert into requests values (1, 2, 3, 4)", "a query begins with `select`, not `insert`"),
-        ("with a as (select 1) delete from requests", "a query may not change anything"),
-        ("with a as (select 1) update requests set status = 1", "a query may not change anything"),
-        ("drop table requests", "a query begins with `select`, not `drop`"),
-        ("vacuum into 'x.db'", "a query begins with `select`, not `vacuum`"),
-        ("explain select 1", "a query begins with `select`, not `explain`"),
-        ("select load_extension('x')", "a query may not call `load_extension`"),
+        (
+            "select count(*) from sqlite_master",
+            "a query reads the tables it is given, not `sqlite_master`",
+        ),
+        (
+            "select * from json_each('[1]')",
+            "a query reads the tables it is given, not `json_each`",
+        ),
+        (
+            "insert into requests values (1, 2, 3, 4)",
+            "a query begins with `select`, not `insert`",
+        ),
+        (
+            "with a as (select 1) delete from requests",
+            "a query may not change anything",
+        ),
+        (
+            "with a as (select 1) update requests set status = 1",
+            "a query may not change anything",
+        ),
+        (
+            "drop table requests",
+            "a query begins with `select`, not `drop`",
+        ),
+        (
+            "vacuum into 'x.db'",
+            "a query begins with `select`, not `vacuum`",
+        ),
+        (
+            "explain select 1",
+            "a query begins with `select`, not `explain`",
+        ),
+        (
+            "select load_extension('x')",
+            "a query may not call `load_extension`",
+        ),
         ("select random()", "a query may not call `random`"),
-        ("select hex(randomblob(4))", "a query may not call `randomblob`"),
-        ("select current_timestamp", "a query may not call `current_timestamp`"),
+        (
+            "select hex(randomblob(4))",
+            "a query may not call `randomblob`",
+        ),
+        (
+            "select current_timestamp",
+            "a query may not call `current_timestamp`",
+        ),
         ("select date('now')", "a query may not call `date`"),
         ("select strftime('%s')", "a query may not call `strftime`"),
-        ("select sqlite_version()", "a query may not call `sqlite_version`"),
-        ("select last_insert_rowid()", "a query may not call `last_insert_rowid`"),
+        (
+            "select sqlite_version()",
+            "a query may not call `sqlite_version`",
+        ),
+        (
+            "select last_insert_rowid()",
+            "a query may not call `last_insert_rowid`",
+        ),
         ("select 1; select 2", "a query is one statement"),
-        ("select ?", "a query takes no parameters: write the value itself"),
-        ("select :x", "a query takes no parameters: write the value itself"),
+        (
+            "select ?",
+            "a query takes no parameters: write the value itself",
+        ),
+        (
+            "select :x",
+            "a query takes no parameters: write the value itself",
+        ),
         ("", "the query is empty"),
     ] {
         let mut database = database();
         let error = database.select(sql, &Limits::default()).expect_err(sql);
         assert_eq!(error, QueryError::Refused(told.to_owned()), "{sql}");
         // What was refused left nothing behind.
-        let count = database.select("select count(*) as n from requests", &Limits::default()).unwrap();
+        let count = database
+            .select("select count(*) as n from requests", &Limits::default())
+            .unwrap();
         assert_eq!(count.table.int("n").unwrap(), [Some(4)], "{sql}");
     }
 }
@@ -156,12 +261,23 @@ fn a_query_can_only_select_from_the_given_tables() {
 #[test]
 fn what_is_no_sql_is_told_with_its_place() {
     assert_eq!(
-        ask("select ttft_ms\nfrom requests wher 1 = 1").unwrap_err().to_string(),
+        ask("select ttft_ms\nfrom requests wher 1 = 1")
+            .unwrap_err()
+            .to_string(),
         "the query is no SQL: near \"1\": syntax error (line 2, column 20)"
     );
-    assert_eq!(ask("select ttft from requests").unwrap_err(), QueryError::NoColumn("ttft".into()));
-    assert_eq!(ask("select \"ttft\" from requests").unwrap_err(), QueryError::NoColumn("ttft".into()));
-    assert_eq!(ask("select 1 from cells").unwrap_err(), QueryError::NoTable("cells".into()));
+    assert_eq!(
+        ask("select ttft from requests").unwrap_err(),
+        QueryError::NoColumn("ttft".into())
+    );
+    assert_eq!(
+        ask("select \"ttft\" from requests").unwrap_err(),
+        QueryError::NoColumn("ttft".into())
+    );
+    assert_eq!(
+        ask("select 1 from cells").unwrap_err(),
+        QueryError::NoTable("cells".into())
+    );
 }
 
 #[test]
@@ -172,37 +288,80 @@ fn what_no_column_can_hold_is_refused() {
             "two columns are named `a`: give every result column a name of its own with `as`",
         ),
         ("select x'00' as a", "column `a` holds raw bytes"),
-        ("select 1 as a union all select 'x'", "column `a` mixes text, truth values and numbers"),
-        ("select quantile(ttft_ms, 2) from requests", "quantile(x, p) needs a p between 0 and 1"),
-        ("select quantile(ttft_ms, null) from requests", "quantile(x, p) needs a p between 0 and 1"),
+        (
+            "select 1 as a union all select 'x'",
+            "column `a` mixes text, truth values and numbers",
+        ),
+        (
+            "select quantile(ttft_ms, 2) from requests",
+            "quantile(x, p) needs a p between 0 and 1",
+        ),
+        (
+            "select quantile(ttft_ms, null) from requests",
+            "quantile(x, p) needs a p between 0 and 1",
+        ),
         (
             "select quantile(1, output_tokens / 24.0) from requests where status = 'ok'",
             "quantile(x, p) needs one p for all rows of a group",
         ),
-        ("select median(status) from requests", "median() of a value that is no number"),
+        (
+            "select median(status) from requests",
+            "median() of a value that is no number",
+        ),
     ] {
-        assert_eq!(ask(sql).expect_err(sql), QueryError::Failed(told.to_owned()), "{sql}");
+        assert_eq!(
+            ask(sql).expect_err(sql),
+            QueryError::Failed(told.to_owned()),
+            "{sql}"
+        );
     }
 }
 
 #[test]
 fn a_query_that_never_ends_is_ended() {
-    let endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
-    let limits = Limits { instructions: 1_000_000, ..Limits::default() };
+    let endless =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    let limits = Limits {
+        instructions: 1_000_000,
+        ..Limits::default()
+    };
     let error = database().select(endless, &limits).unwrap_err();
-    assert_eq!(error, QueryError::Limit("the query takes more than 1000000 instructions".into()));
+    assert_eq!(
+        error,
+        QueryError::Limit("the query takes more than 1000000 instructions".into())
+    );
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let limits = Limits { stop: Some(stop), ..Limits::default() };
-    assert_eq!(database().select(endless, &limits).unwrap_err(), QueryError::Stopped);
+    let limits = Limits {
+        stop: Some(stop),
+        ..Limits::default()
+    };
+    assert_eq!(
+        database().select(endless, &limits).unwrap_err(),
+        QueryError::Stopped
+    );
     let rows = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n";
-    let limits = Limits { rows: 1_000, ..Limits::default() };
+    let limits = Limits {
+        rows: 1_000,
+        ..Limits::default()
+    };
     let error = database().select(rows, &limits).unwrap_err();
-    assert_eq!(error, QueryError::Limit("the answer has more than 1000 rows".into()));
+    assert_eq!(
+        error,
+        QueryError::Limit("the answer has more than 1000 rows".into())
+    );
 }
 
 fn shapes() -> Vec<Shape> {
-    let columns = requests().names().iter().map(|n| requests().column(n).unwrap()).collect::<Vec<_>>();
-    let shape = |name: &str| Shape { name: name.into(), columns: columns.clone(), open: true };
+    let columns = requests()
+        .names()
+        .iter()
+        .map(|n| requests().column(n).unwrap())
+        .collect::<Vec<_>>();
+    let shape = |name: &str| Shape {
+        name: name.into(),
+        columns: columns.clone(),
+        open: true,
+    };
     vec![shape("cells"), shape("means")]
 }
 
@@ -215,8 +374,11 @@ fn a_check_knows_the_result_columns_and_assumes_those_of_open_tables() {
     )
     .unwrap();
     assert_eq!(checked.assumed, ["rep", "concurrency"]);
-    let found: Vec<_> =
-        checked.columns.iter().map(|c| (c.name.as_str(), c.kind, c.unit.as_deref())).collect();
+    let found: Vec<_> = checked
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.kind, c.unit.as_deref()))
+        .collect();
     assert_eq!(
         found,
         [
@@ -231,10 +393,22 @@ fn a_check_knows_the_result_columns_and_assumes_those_of_open_tables() {
 
 #[test]
 fn a_check_finds_what_cannot_work() {
-    assert_eq!(check("select 1 from cell", &shapes()).unwrap_err(), QueryError::NoTable("cell".into()));
-    assert!(matches!(check("select from cells", &shapes()), Err(QueryError::Sql(..))));
-    let closed: Vec<Shape> = shapes().into_iter().map(|s| Shape { open: false, ..s }).collect();
-    assert_eq!(check("select rep from cells", &closed).unwrap_err(), QueryError::NoColumn("rep".into()));
+    assert_eq!(
+        check("select 1 from cell", &shapes()).unwrap_err(),
+        QueryError::NoTable("cell".into())
+    );
+    assert!(matches!(
+        check("select from cells", &shapes()),
+        Err(QueryError::Sql(..))
+    ));
+    let closed: Vec<Shape> = shapes()
+        .into_iter()
+        .map(|s| Shape { open: false, ..s })
+        .collect();
+    assert_eq!(
+        check("select rep from cells", &closed).unwrap_err(),
+        QueryError::NoColumn("rep".into())
+    );
     assert_eq!(
         check("select nosuch.rep from cells", &shapes()).unwrap_err(),
         QueryError::NoColumn("nosuch.rep".into())
@@ -245,17 +419,34 @@ fn a_check_finds_what_cannot_work() {
 fn the_page_names_every_function_and_its_queries_work() {
     let page = include_str!("../../docs/sql.md");
     for name in [query::ALLOWED, query::AGGREGATES, query::SCALARS].concat() {
-        assert!(page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}(")), "{name}");
+        assert!(
+            page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}(")),
+            "{name}"
+        );
     }
-    let shape = |name: &str| Shape { name: name.into(), columns: vec![Column::int("phase", [])], open: true };
-    let facts =
-        Shape { name: "cell".into(), columns: vec![Column::int("expected_requests", [])], open: false };
+    let shape = |name: &str| Shape {
+        name: name.into(),
+        columns: vec![Column::int("phase", [])],
+        open: true,
+    };
+    let facts = Shape {
+        name: "cell".into(),
+        columns: vec![Column::int("expected_requests", [])],
+        open: false,
+    };
     let tables = [shape("ladder.requests"), shape("requests"), facts];
-    let queries: Vec<&str> =
-        page.split("```sql\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    let queries: Vec<&str> = page
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("```")?.0))
+        .collect();
     assert_eq!(queries.len(), 3);
     for query in queries {
-        assert!(check(query, &tables).is_ok(), "{query}: {:?}", check(query, &tables));
+        assert!(
+            check(query, &tables).is_ok(),
+            "{query}: {:?}",
+            check(query, &tables)
+        );
     }
 }
 

@@ -56,19 +56,40 @@ pub(crate) struct CalibrateArgs {
     )]
     pub(crate) server_concurrency: Vec<u32>,
     /// Requests of each closed loop.
-    #[arg(long, value_name = "N", default_value_t = 64, requires = "url", help_heading = "A real server")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        requires = "url",
+        help_heading = "A real server"
+    )]
     pub(crate) server_requests: u64,
     /// For https://: a PEM file with the only certificates to trust [default: those the operating
     /// system trusts].
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = "A real server")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "url",
+        help_heading = "A real server"
+    )]
     pub(crate) ca_file: Option<PathBuf>,
     /// The model's name in requests [default: the first one under /v1/models].
-    #[arg(long, value_name = "NAME", requires = "url", help_heading = "A real server")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "url",
+        help_heading = "A real server"
+    )]
     pub(crate) model: Option<String>,
     /// The API to speak.
     #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api(), requires = "url", help_heading = "A real server")]
     pub(crate) api: String,
     /// The environment variable that holds the API key; the key itself is stored nowhere.
-    #[arg(long, value_name = "VARIABLE", requires = "url", help_heading = "A real server")]
+    #[arg(
+        long,
+        value_name = "VARIABLE",
+        requires = "url",
+        help_heading = "A real server"
+    )]
     pub(crate) api_key_env: Option<String>,
 }

@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, FsckArgs, GcArgs, Global, KeygenArgs, LoadArgs, LsArgs,
-    PlanArgs, PublishArgs, ReproduceArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
+    AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, FsckArgs, GcArgs, Global, KeygenArgs, LoadArgs,
+    LsArgs, PlanArgs, PublishArgs, ReproduceArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
+    VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun

@@ -40,7 +40,11 @@ pub(crate) struct ExperimentArgs {
 impl ExperimentArgs {
     /// Returns the profile asked for, by either option.
     pub(crate) fn profile(&self) -> Option<String> {
-        if self.smoke { Some("smoke".to_owned()) } else { self.profile.clone() }
+        if self.smoke {
+            Some("smoke".to_owned())
+        } else {
+            self.profile.clone()
+        }
     }
 }
 
@@ -62,7 +66,9 @@ pub(crate) struct Selection {
 }
 
 fn parse_assignment(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
     if name.is_empty() {
         return Err(format!("`{text}` names no parameter"));
     }

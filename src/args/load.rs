@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use super::values::{
-    parse_api, parse_bound, parse_count, parse_header, parse_ramp, parse_rate, parse_span, parse_step,
-    parse_tool,
+    parse_api, parse_bound, parse_count, parse_header, parse_ramp, parse_rate, parse_span,
+    parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
@@ -59,7 +59,12 @@ pub(crate) struct LoadArgs {
     pub(crate) ramp: Option<(f64, f64, f64)>,
     /// Times and lengths of a recorded trace, JSON Lines or CSV; with --workload or --prompt-words
     /// only the times.
-    #[arg(long, value_name = "FILE", group = "arrivals", help_heading = "When requests arrive")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "arrivals",
+        help_heading = "When requests arrive"
+    )]
     pub(crate) trace: Option<String>,
     /// How many times faster than recorded the trace is replayed.
     #[arg(
@@ -71,14 +76,24 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) speed: f64,
     /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller comes in bursts.
-    #[arg(long, value_name = "SHAPE", requires = "rate", help_heading = "When requests arrive")]
+    #[arg(
+        long,
+        value_name = "SHAPE",
+        requires = "rate",
+        help_heading = "When requests arrive"
+    )]
     pub(crate) burstiness: Option<f64>,
     /// How many requests are measured [default: 64; what fits into a ladder or ramp; all of a trace].
     #[arg(long, value_name = "N", help_heading = "When requests arrive",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// How many requests are sent and answered before, and not counted.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "When requests arrive")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "When requests arrive"
+    )]
     pub(crate) warmup: u64,
 
     /// A workload by name: shipped, or `workloads/NAME.yaml` here [default: short-decode].
@@ -97,14 +112,24 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
     pub(crate) prompt_tokens: Option<(u32, u32)>,
     /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
-    #[arg(long, value_name = "FILE", requires = "prompt_tokens", help_heading = "What a request asks for")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "prompt_tokens",
+        help_heading = "What a request asks for"
+    )]
     pub(crate) tokenizer: Option<String>,
     /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
     /// so [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Decides prompts and random arrivals.
-    #[arg(long, value_name = "N", default_value_t = 164, help_heading = "What a request asks for")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 164,
+        help_heading = "What a request asks for"
+    )]
     pub(crate) seed: u64,
 
     /// For opening a connection.
@@ -148,13 +173,31 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
     pub(crate) search: Option<f64>,
     /// The share of requests that must keep --slo.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, requires = "search", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.95,
+        requires = "search",
+        help_heading = "Search"
+    )]
     pub(crate) attainment: f64,
     /// How far apart, relatively, the level kept and the level missed may be at the end.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05, requires = "search", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.05,
+        requires = "search",
+        help_heading = "Search"
+    )]
     pub(crate) resolution: f64,
     /// The longest that requests may arrive in one probe of a rate.
-    #[arg(long, value_name = "SPAN", default_value = "5 min", requires = "search", help_heading = "Search")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "5 min",
+        requires = "search",
+        help_heading = "Search"
+    )]
     pub(crate) longest: String,
 
     /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
@@ -164,7 +207,12 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TOOL", value_parser = parse_tool(), conflicts_with = "search", help_heading = "Results")]
     pub(crate) compat: Option<String>,
     /// Where the server's Prometheus metrics are, for server_metrics.parquet.
-    #[arg(long, value_name = "PATH", default_value = "/metrics", help_heading = "Results")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/metrics",
+        help_heading = "Results"
+    )]
     pub(crate) metrics: String,
     /// Write requests, chunks, cell, prompts and what is sampled beside the load as Parquet into this folder.
     #[arg(long, value_name = "DIR", help_heading = "Results")]

@@ -17,4 +17,6 @@ pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use command::{Cli, Command};
 pub(crate) use global::{ExperimentArgs, Global, Selection};
 pub(crate) use store::{FsckArgs, GcArgs};
-pub(crate) use study::{DiffArgs, DoctorArgs, LsArgs, PlanArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs};
+pub(crate) use study::{
+    DiffArgs, DoctorArgs, LsArgs, PlanArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
+};

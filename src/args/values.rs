@@ -4,7 +4,9 @@ use clap::builder::PossibleValuesParser;
 
 /// Reads `NAME: VALUE`.
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("expected `NAME: VALUE`, such as `X-Route: blue`")?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("expected `NAME: VALUE`, such as `X-Route: blue`")?;
     let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
     match load::header_problem(&name, &value) {
         Some((problem, remedy)) => Err(format!("{problem}: {remedy}")),
@@ -31,14 +33,19 @@ pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     };
     match ends {
         Some((from, to)) if (1..=to).contains(&from) => Ok((from, to)),
-        Some(_) => Err(format!("`{text}`: at least 1, and the smaller number first")),
+        Some(_) => Err(format!(
+            "`{text}`: at least 1, and the smaller number first"
+        )),
         None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
     }
 }
 
 /// Reads a number of requests a second.
 pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    let rate = text
+        .parse::<f64>()
+        .ok()
+        .filter(|rate| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| "a number of requests a second above 0 is wanted".to_owned())
 }
 
@@ -49,7 +56,9 @@ pub(super) fn parse_span(text: &str) -> Result<String, String> {
 
 /// Reads two spans of time, separated by a comma.
 pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
-    let (first, second) = text.split_once(',').ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
+    let (first, second) = text
+        .split_once(',')
+        .ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
     load::Span::parse(first)?;
     load::Span::parse(second)?;
     Ok((first.trim().to_owned(), second.trim().to_owned()))
@@ -57,20 +66,39 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
 
 /// Reads `METRIC=MILLISECONDS`.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
-    let (name, bound) = text.split_once('=').ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
+    let (name, bound) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
     if !["ttft", "tpot", "e2e"].contains(&name) {
-        return Err(format!("no bound can be set on `{name}`: there are ttft, tpot and e2e"));
+        return Err(format!(
+            "no bound can be set on `{name}`: there are ttft, tpot and e2e"
+        ));
     }
-    let number = bound.strip_suffix("ms").unwrap_or(bound).trim().parse::<f64>().ok();
+    let number = bound
+        .strip_suffix("ms")
+        .unwrap_or(bound)
+        .trim()
+        .parse::<f64>()
+        .ok();
     let number = number.filter(|n| n.is_finite() && *n > 0.0);
-    Ok((name.to_owned(), number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?))
+    Ok((
+        name.to_owned(),
+        number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?,
+    ))
 }
 
 /// Reads so many numbers with colons between them.
 fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
-    let numbers: Vec<f64> = text.split(':').filter_map(|part| part.trim().parse().ok()).collect();
+    let numbers: Vec<f64> = text
+        .split(':')
+        .filter_map(|part| part.trim().parse().ok())
+        .collect();
     let parts = text.split(':').count();
-    numbers.try_into().ok().filter(|_| parts == N).ok_or_else(|| format!("`{text}` is not {form}"))
+    numbers
+        .try_into()
+        .ok()
+        .filter(|_| parts == N)
+        .ok_or_else(|| format!("`{text}` is not {form}"))
 }
 
 /// Reads `RATE:SECONDS`.

@@ -17,7 +17,9 @@ pub(super) fn judge() -> impl Fn(&str, trail::Read<'_>) -> Result<trail::Judged,
     move |rule, read| {
         let read = |name: &str| {
             let parts = read(name)?.into_iter();
-            Ok(parts.map(|(at, digest, table)| (at, digest, (*table).clone())).collect())
+            Ok(parts
+                .map(|(at, digest, table)| (at, digest, (*table).clone()))
+                .collect())
         };
         let found = tables.judge_again(rule, &read)?;
         let int = |value: Option<usize>| value.and_then(|v| i64::try_from(v).ok());
@@ -38,8 +40,9 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     let document = open_document(&arguments.report)?;
     let (project, store) = open_store(&arguments.report, global)?;
     let provenance = provenance(&project, &store, &document)?;
-    let format =
-        |value: &Scalar, unit: Option<&str>, format: &str| report::format_value(value, unit, format, "");
+    let format = |value: &Scalar, unit: Option<&str>, format: &str| {
+        report::format_value(value, unit, format, "")
+    };
     let mut audit = trail::audit(&document, &provenance, &format, &judge());
     audit.report = shown(&document.path);
     audit.lock = provenance.file.as_deref().map(shown);
@@ -51,7 +54,11 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
             say(&format!("lock {lock}"));
         }
     }
-    if audit.holds() { Ok(()) } else { Err(Stop::told()) }
+    if audit.holds() {
+        Ok(())
+    } else {
+        Err(Stop::told())
+    }
 }
 
 fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
@@ -72,7 +79,8 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
     let audit = foreign::audit(&name, &text, &tables, unread);
     if let Some(file) = &arguments.sarif {
         let sarif = serde_json::to_string_pretty(&foreign::sarif(&audit)).map_err(Stop::failed)?;
-        fs::write(file, sarif + "\n").map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))?;
+        fs::write(file, sarif + "\n")
+            .map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))?;
     }
     if global.json {
         say(&serde_json::to_string_pretty(&audit).map_err(Stop::failed)?);
@@ -84,5 +92,9 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
         AtLeast::Medium => foreign::Confidence::Medium,
         AtLeast::High => foreign::Confidence::High,
     };
-    if audit.count(at_least) == 0 { Ok(()) } else { Err(Stop::told()) }
+    if audit.count(at_least) == 0 {
+        Ok(())
+    } else {
+        Err(Stop::told())
+    }
 }

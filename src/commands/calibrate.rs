@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use load::calibrate::{Accounted, Calibration, Grid, Launcher, Measured, account, account_table, calibrate};
+use load::calibrate::{
+    Accounted, Calibration, Grid, Launcher, Measured, account, account_table, calibrate,
+};
 use load::{Calibrate, LoadError, Origin, Span, Target};
 use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
@@ -24,23 +26,37 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         make_folder(folder)?;
     }
     let target = target(arguments)?;
-    let launcher = Launcher::own().map_err(|e| Stop::machine(format!("this program's file: {e}")))?;
+    let launcher =
+        Launcher::own().map_err(|e| Stop::machine(format!("this program's file: {e}")))?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let points = grid.points().len() as u64;
     let quiet = arguments.quiet || global.json;
     let bar = bar(points, quiet);
     if !quiet && !is_watched() {
-        complain(&format!("{points} grid points, about {} each …", grid.duration));
+        complain(&format!(
+            "{points} grid points, about {} each …",
+            grid.duration
+        ));
     }
     let shown = bar.clone();
-    let control =
-        Control::new(cancelled.clone(), None, Box::new(move |progress| shown.set_position(progress.done)));
-    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    let control = Control::new(
+        cancelled.clone(),
+        None,
+        Box::new(move |progress| shown.set_position(progress.done)),
+    );
+    let origin = Origin {
+        seed: arguments.seed,
+        replicate: Coordinates::default(),
+    };
     let calibration = calibrate(&grid, &launcher, &origin, &control);
     bar.finish_and_clear();
     let stopped = |e: LoadError| {
-        if cancelled.load(Ordering::Relaxed) { Stop::interrupted() } else { Stop::failed(e) }
+        if cancelled.load(Ordering::Relaxed) {
+            Stop::interrupted()
+        } else {
+            Stop::failed(e)
+        }
     };
     let calibration = calibration.map_err(stopped)?;
     let loops = match &target {
@@ -70,14 +86,18 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
     if calibration.covered().is_some() {
         Ok(())
     } else {
-        Err(Stop::failed("no point of the grid keeps the bound: nothing is covered")
-            .hint("measure while the machine is idle, or declare another --bound"))
+        Err(
+            Stop::failed("no point of the grid keeps the bound: nothing is covered")
+                .hint("measure while the machine is idle, or declare another --bound"),
+        )
     }
 }
 
 /// Returns the server whose own account is asked for, if one is.
 fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
-    let Some(url) = arguments.url.as_deref() else { return Ok(None) };
+    let Some(url) = arguments.url.as_deref() else {
+        return Ok(None);
+    };
     let server = Server {
         url,
         ca_file: arguments.ca_file.as_deref(),
@@ -101,7 +121,11 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
             Vec::new()
         }
     }
-    let mut grid = if arguments.quick { Grid::quick() } else { Grid::default() };
+    let mut grid = if arguments.quick {
+        Grid::quick()
+    } else {
+        Grid::default()
+    };
     // Whoever names one kind of load gets that and no other.
     if !(arguments.concurrency.is_empty() && arguments.rate.is_empty()) {
         grid.concurrency.clone_from(&arguments.concurrency);
@@ -109,7 +133,11 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
     }
     let span = |text: &str| Span::parse(text).map_err(Stop::usage);
     if !arguments.gap.is_empty() {
-        grid.gap = arguments.gap.iter().map(|text| span(text)).collect::<Result<_, _>>()?;
+        grid.gap = arguments
+            .gap
+            .iter()
+            .map(|text| span(text))
+            .collect::<Result<_, _>>()?;
     }
     if let Some(text) = &arguments.duration {
         grid.duration = span(text)?;
@@ -119,13 +147,17 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
     }
     grid.tls = arguments.tls;
     if arguments.url.is_some() {
-        grid.account.concurrency.clone_from(&arguments.server_concurrency);
+        grid.account
+            .concurrency
+            .clone_from(&arguments.server_concurrency);
         grid.account.requests = arguments.server_requests;
     }
-    Calibrate::default().canonical(&json!(grid), &NoLibrary).map_err(|problems| {
-        let all: Vec<String> = problems.into_iter().map(|p| p.message).collect();
-        Stop::usage(all.join("\nerror: "))
-    })?;
+    Calibrate::default()
+        .canonical(&json!(grid), &NoLibrary)
+        .map_err(|problems| {
+            let all: Vec<String> = problems.into_iter().map(|p| p.message).collect();
+            Stop::usage(all.join("\nerror: "))
+        })?;
     Ok(grid)
 }
 
@@ -142,14 +174,17 @@ fn bar(points: u64, quiet: bool) -> ProgressBar {
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let there = folder.join("calibration.parquet");
     if there.exists() {
-        return Err(
-            Stop::usage(format!("{} is there already", there.display())).hint("give --out another folder")
-        );
+        return Err(Stop::usage(format!("{} is there already", there.display()))
+            .hint("give --out another folder"));
     }
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
 }
 
-fn write(folder: &Path, calibration: &Calibration, loops: Option<&[Accounted]>) -> Result<(), Stop> {
+fn write(
+    folder: &Path,
+    calibration: &Calibration,
+    loops: Option<&[Accounted]>,
+) -> Result<(), Stop> {
     let put = |name: &str, bytes: Vec<u8>| {
         let path = folder.join(name);
         fs::write(&path, bytes).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
@@ -191,7 +226,9 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
                 load_of(p),
                 p.point.gap.to_string(),
                 p.joined.to_string(),
-                health.and_then(|h| h.chunk_rate).map_or_else(|| "–".to_owned(), |r| format!("{r:.0}")),
+                health
+                    .and_then(|h| h.chunk_rate)
+                    .map_or_else(|| "–".to_owned(), |r| format!("{r:.0}")),
                 number(e("ttft").map(|e| e.bias)),
                 number(e("ttft").map(|e| e.absolute.p50)),
                 number(e("ttft").map(|e| e.absolute.p99)),
@@ -199,8 +236,14 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
                 number(e("e2e").map(|e| e.absolute.p99)),
                 number(e("stamp").map(|e| e.absolute.p99)),
                 number(health.and_then(|h| h.stamp_error_bound_ms)),
-                p.cpu_per_chunk_us.map_or_else(|| "–".to_owned(), |us| format!("{us:.1}")),
-                if p.within(calibration.bound) { "yes" } else { "no" }.to_owned(),
+                p.cpu_per_chunk_us
+                    .map_or_else(|| "–".to_owned(), |us| format!("{us:.1}")),
+                if p.within(calibration.bound) {
+                    "yes"
+                } else {
+                    "no"
+                }
+                .to_owned(),
             ]
         })
         .collect();
@@ -224,7 +267,10 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
         &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
     ));
     let bound = calibration.bound;
-    text.push_str(&format!("\n\nBound on TTFT and E2E: |p50| ≤ {}, |p99| ≤ {}. ", bound.p50, bound.p99));
+    text.push_str(&format!(
+        "\n\nBound on TTFT and E2E: |p50| ≤ {}, |p99| ≤ {}. ",
+        bound.p50, bound.p99
+    ));
     text.push_str(&match calibration.covered() {
         Some(c) => format!(
             "Kept up to {:.0} chunks/s and {} requests in flight on this machine.",
@@ -238,21 +284,53 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
 
 /// The account of a real server as text.
 fn account_of(loops: &[Accounted]) -> String {
-    let named = |metric| if metric == "ttft_beyond_server" { "TTFT" } else { "E2E" };
+    let named = |metric| {
+        if metric == "ttft_beyond_server" {
+            "TTFT"
+        } else {
+            "E2E"
+        }
+    };
     let rows: Vec<Vec<String>> = loops
         .iter()
-        .flat_map(|one| one.distributions().map(move |(metric, d)| (one.concurrency, metric, d)))
+        .flat_map(|one| {
+            one.distributions()
+                .map(move |(metric, d)| (one.concurrency, metric, d))
+        })
         .map(|(clients, metric, d)| {
             let ms = [d.mean, d.p50, d.p90, d.p99, d.min, d.max].map(|value| format!("{value:.3}"));
-            [clients.to_string(), named(metric).to_owned(), d.n.to_string()].into_iter().chain(ms).collect()
+            [
+                clients.to_string(),
+                named(metric).to_owned(),
+                d.n.to_string(),
+            ]
+            .into_iter()
+            .chain(ms)
+            .collect()
         })
         .collect();
     let sum = |of: fn(&Accounted) -> u64| loops.iter().map(of).sum::<u64>();
-    let answered = format!("{} of {} requests answered", sum(|one| one.answered), sum(|one| one.requests));
+    let answered = format!(
+        "{} of {} requests answered",
+        sum(|one| one.answered),
+        sum(|one| one.requests)
+    );
     if rows.is_empty() {
-        return format!("\n{answered}; the server tells no timings: there is nothing to compare with");
+        return format!(
+            "\n{answered}; the server tells no timings: there is nothing to compare with"
+        );
     }
-    let heading = ["clients", "beyond the server's account", "n", "mean", "p50", "p90", "p99", "min", "max"];
+    let heading = [
+        "clients",
+        "beyond the server's account",
+        "n",
+        "mean",
+        "p50",
+        "p90",
+        "p99",
+        "min",
+        "max",
+    ];
     format!(
         "\nTimes measured − the server's own account, ms\n\n{}\n\n{answered}; output tokens by usage and by \
          the server's timings: {} agree, {} do not",

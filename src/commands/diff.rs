@@ -14,11 +14,21 @@ use crate::project::{Project, shown};
 use crate::terminal::say;
 
 pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
-    let profile = if arguments.smoke { Some("smoke") } else { arguments.profile.as_deref() };
-    let Some(b) = &arguments.b else { return since_its_lock(arguments, global) };
+    let profile = if arguments.smoke {
+        Some("smoke")
+    } else {
+        arguments.profile.as_deref()
+    };
+    let Some(b) = &arguments.b else {
+        return since_its_lock(arguments, global);
+    };
     for (name, value, fine) in [
         ("threshold", arguments.threshold, arguments.threshold >= 0.0),
-        ("alpha", arguments.alpha, (0.0..=1.0).contains(&arguments.alpha)),
+        (
+            "alpha",
+            arguments.alpha,
+            (0.0..=1.0).contains(&arguments.alpha),
+        ),
     ] {
         if !fine {
             return Err(Stop::usage(format!("--{name} {value} makes no sense")));
@@ -28,9 +38,16 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         columns: arguments.column.clone(),
         threshold: arguments.threshold / 100.0,
         alpha: arguments.alpha,
-        test: if arguments.test == "welch" { Test::Welch } else { Test::MannWhitney },
+        test: if arguments.test == "welch" {
+            Test::Welch
+        } else {
+            Test::MannWhitney
+        },
     };
-    let (first, second) = (Source::open(&arguments.a, profile, global)?, Source::open(b, profile, global)?);
+    let (first, second) = (
+        Source::open(&arguments.a, profile, global)?,
+        Source::open(b, profile, global)?,
+    );
     let (older, newer) = (first.side()?, second.side()?);
     let found = compare(&older, &newer, &rule).map_err(Stop::failed)?;
     let offences = found.offences().count();
@@ -46,7 +63,11 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             "a change counts from {} % on with p at most {} ({} over repetitions, Holm over {} results)",
             arguments.threshold,
             arguments.alpha,
-            if rule.test == Test::Welch { "Welch's t" } else { "Mann–Whitney U" },
+            if rule.test == Test::Welch {
+                "Welch's t"
+            } else {
+                "Mann–Whitney U"
+            },
             found.results.len()
         ));
     }
@@ -54,8 +75,10 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         return Ok(());
     }
     if found.results.is_empty() {
-        return Err(Stop::failed("no result could be compared: a gate over nothing does not pass")
-            .hint("both studies need a table of `cell-summary` with the columns compared"));
+        return Err(
+            Stop::failed("no result could be compared: a gate over nothing does not pass")
+                .hint("both studies need a table of `cell-summary` with the columns compared"),
+        );
     }
     if offences > 0 {
         return Err(Stop::failed(format!(
@@ -78,7 +101,12 @@ fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         smoke: arguments.smoke,
     };
     super::plan::plan(
-        &PlanArgs { experiment, selection: Selection::default(), cells: false, dry_run: false },
+        &PlanArgs {
+            experiment,
+            selection: Selection::default(),
+            cells: false,
+            dry_run: false,
+        },
         global,
     )
 }
@@ -99,7 +127,12 @@ impl Source {
         if path.is_dir() || is("zst") {
             let bundle = Bundle::open(path)?;
             let (lock, store) = (bundle.lock()?, bundle.store()?);
-            return Ok(Self { name, lock, store, _bundle: Some(bundle) });
+            return Ok(Self {
+                name,
+                lock,
+                store,
+                _bundle: Some(bundle),
+            });
         }
         let lock = if is("lock") {
             let lock = Lock::read(path).map_err(Stop::failed)?;
@@ -108,13 +141,19 @@ impl Source {
             crate::cells::read_lock(path, profile)?
         };
         let store = Project::of(Some(path), global.store.as_deref())?.open_existing()?;
-        Ok(Self { name, lock, store, _bundle: None })
+        Ok(Self {
+            name,
+            lock,
+            store,
+            _bundle: None,
+        })
     }
 
     fn side(&self) -> Result<Side<'_>, Stop> {
         Side::read(self.name.clone(), self.lock.clone(), &self.store).map_err(|e| {
-            Stop::failed(e)
-                .hint("a lock is compared where the store it was made with is; a bundle brings its own")
+            Stop::failed(e).hint(
+                "a lock is compared where the store it was made with is; a bundle brings its own",
+            )
         })
     }
 }

@@ -55,7 +55,12 @@ impl Finding {
             Ok(value) => (State::Good, show(value)),
             Err(error) => (missing, error.to_string()),
         };
-        Self { what: what.to_owned(), state, detail, remedy: None }
+        Self {
+            what: what.to_owned(),
+            state,
+            detail,
+            remedy: None,
+        }
     }
 
     fn remedy(mut self, remedy: &str) -> Self {
@@ -90,7 +95,11 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
             }
         }
     }
-    if findings.iter().any(|f| f.state == State::Lacking) { Err(Stop::machine_told()) } else { Ok(()) }
+    if findings.iter().any(|f| f.state == State::Lacking) {
+        Err(Stop::machine_told())
+    } else {
+        Ok(())
+    }
 }
 
 fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
@@ -101,63 +110,120 @@ fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
             |m| format!("{m}, {} logical cores", machine.cpus),
             State::Absent,
         ),
-        Finding::of("memory", &machine.memory_bytes, |b| bytes(*b), State::Absent),
+        Finding::of(
+            "memory",
+            &machine.memory_bytes,
+            |b| bytes(*b),
+            State::Absent,
+        ),
         Finding::of("glibc", &machine.glibc, Clone::clone, State::Absent),
         Finding::of(
             "GPU",
             &machine.gpus,
             |gpus| match gpus.as_slice() {
                 [] => "none".to_owned(),
-                some => some.iter().map(|g| g.name.as_str()).collect::<Vec<_>>().join(", "),
+                some => some
+                    .iter()
+                    .map(|g| g.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
             },
             State::Absent,
         ),
     ];
     findings.push(
-        Finding::of("python3", &version_of("python3", &["--version"]), Clone::clone, State::Lacking)
-            .remedy("install Python 3; on Debian: apt install python3"),
+        Finding::of(
+            "python3",
+            &version_of("python3", &["--version"]),
+            Clone::clone,
+            State::Lacking,
+        )
+        .remedy("install Python 3; on Debian: apt install python3"),
     );
     findings.push(
-        Finding::of("pip", &version_of("python3", &["-m", "pip", "--version"]), Clone::clone, State::Lacking)
-            .remedy("install pip; on Debian: apt install python3-pip"),
+        Finding::of(
+            "pip",
+            &version_of("python3", &["-m", "pip", "--version"]),
+            Clone::clone,
+            State::Lacking,
+        )
+        .remedy("install pip; on Debian: apt install python3-pip"),
     );
     findings.push(space(project));
     findings
 }
 
 fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
-    let said =
-        |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim().to_owned();
-    if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|e| format!("{program}: {e}"))?;
+    let said = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    if output.status.success() {
+        Ok(said(&output.stdout))
+    } else {
+        Err(said(&output.stderr))
+    }
 }
 
 fn space(project: &Project) -> Finding {
-    let folder = project.store.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("/"));
+    let folder = project
+        .store
+        .ancestors()
+        .find(|p| p.is_dir())
+        .unwrap_or(Path::new("/"));
     let free = rustix::fs::statvfs(folder).map(|s| s.f_bavail.saturating_mul(s.f_frsize));
     let what = format!("space for {}", shown(&project.store));
-    let finding = Finding::of(&what, &free, |b| format!("{} free", bytes(*b)), State::Absent);
+    let finding = Finding::of(
+        &what,
+        &free,
+        |b| format!("{} free", bytes(*b)),
+        State::Absent,
+    );
     match free {
-        Ok(b) if b < LITTLE_SPACE => Finding { state: State::Lacking, ..finding }
-            .remedy("free some space, or put the store elsewhere with `--store DIR`"),
+        Ok(b) if b < LITTLE_SPACE => Finding {
+            state: State::Lacking,
+            ..finding
+        }
+        .remedy("free some space, or put the store elsewhere with `--store DIR`"),
         _ => finding,
     }
 }
 
 /// Looks at the engines that an experiment's cells name, and at those they fall back to.
 fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Finding>, Stop> {
-    let arguments =
-        ExperimentArgs { experiment: file.to_owned(), set: Vec::new(), profile: None, smoke: false };
+    let arguments = ExperimentArgs {
+        experiment: file.to_owned(),
+        set: Vec::new(),
+        profile: None,
+        smoke: false,
+    };
     let session = Session::open(&arguments, global)?;
     let mut findings = Vec::new();
-    for stage in session.experiment.stages.iter().filter(|s| s.kind == "provision") {
+    for stage in session
+        .experiment
+        .stages
+        .iter()
+        .filter(|s| s.kind == "provision")
+    {
         for parameters in &stage.parameter_sets {
             // The engine first, then those that stand in for it, in this order.
-            let engines = parameters.get("engines").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let engines = parameters
+                .get("engines")
+                .and_then(Value::as_array)
+                .map_or(&[][..], Vec::as_slice);
             for (i, named) in engines.iter().enumerate() {
                 let name = named["name"].as_str().unwrap_or("engine");
-                let engine = Engine::from_json(&named["definition"])
-                    .map_err(|p| Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone())))?;
+                let engine = Engine::from_json(&named["definition"]).map_err(|p| {
+                    Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone()))
+                })?;
                 findings.push(engine_finding(
                     &stage.name,
                     name,
@@ -175,10 +241,28 @@ fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool
     let what = format!("engine {name} (stage `{stage}`)");
     if missing.is_empty() {
         let detail = "everything it requires is here".to_owned();
-        return Finding { what, state: State::Good, detail, remedy: None };
+        return Finding {
+            what,
+            state: State::Good,
+            detail,
+            remedy: None,
+        };
     }
-    let detail = missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join("; ");
+    let detail = missing
+        .iter()
+        .map(|u| u.reason.as_str())
+        .collect::<Vec<_>>()
+        .join("; ");
     let hints: Vec<&str> = missing.iter().filter_map(|u| u.hint.as_deref()).collect();
     let remedy = (!hints.is_empty()).then(|| hints.join("; "));
-    Finding { what, state: if has_stand_in { State::Absent } else { State::Lacking }, detail, remedy }
+    Finding {
+        what,
+        state: if has_stand_in {
+            State::Absent
+        } else {
+            State::Lacking
+        },
+        detail,
+        remedy,
+    }
 }

@@ -10,7 +10,11 @@ use crate::terminal::{bytes, say};
 
 pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     let subset = arguments.subset.as_deref().map(parse_subset).transpose()?;
-    let mode = if arguments.repair { FsckMode::Repair } else { FsckMode::Check };
+    let mode = if arguments.repair {
+        FsckMode::Repair
+    } else {
+        FsckMode::Check
+    };
     let store = Project::of(None, global.store.as_deref())?.open_existing()?;
     let report = store.fsck(&FsckOptions { mode, subset }, pipeline::record::view)?;
     let open = report.findings.iter().filter(|f| !f.repaired).count();
@@ -42,12 +46,21 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
             }
         ));
     }
-    if open == 0 { Ok(()) } else { Err(Stop::damaged_told()) }
+    if open == 0 {
+        Ok(())
+    } else {
+        Err(Stop::damaged_told())
+    }
 }
 
 fn parse_subset(text: &str) -> Result<Subset, Stop> {
-    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
-    parts.and_then(|(part, of)| Subset::new(part, of)).ok_or_else(|| {
-        Stop::usage(format!("`{text}` is no subset")).hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")
-    })
+    let parts = text
+        .split_once('/')
+        .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    parts
+        .and_then(|(part, of)| Subset::new(part, of))
+        .ok_or_else(|| {
+            Stop::usage(format!("`{text}` is no subset"))
+                .hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")
+        })
 }

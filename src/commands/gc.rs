@@ -23,8 +23,19 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
         let lock = Lock::read(path).map_err(Stop::failed)?;
         roots.extend(lock.iter().flat_map(Lock::records));
     }
-    let mode = if arguments.dry_run { GcMode::DryRun } else { GcMode::Sweep };
-    let report = store.gc(&roots, &GcOptions { mode, ..GcOptions::default() }, pipeline::record::view)?;
+    let mode = if arguments.dry_run {
+        GcMode::DryRun
+    } else {
+        GcMode::Sweep
+    };
+    let report = store.gc(
+        &roots,
+        &GcOptions {
+            mode,
+            ..GcOptions::default()
+        },
+        pipeline::record::view,
+    )?;
     let tally = |t: &artifacts::Tally| json!({ "objects": t.objects, "bytes": t.bytes });
     if global.json {
         say(&json!({
@@ -38,13 +49,23 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     for path in &locks {
         say(&format!("kept: what {} reaches", shown(path)));
     }
-    let line =
-        |what: &str, t: &artifacts::Tally| format!("{what}: {} objects, {}", t.objects, bytes(t.bytes));
+    let line = |what: &str, t: &artifacts::Tally| {
+        format!("{what}: {} objects, {}", t.objects, bytes(t.bytes))
+    };
     say(&line("reached", &report.reached));
     say(&line("young (less than a day) or in use", &report.young));
-    say(&line(if arguments.dry_run { "would be removed" } else { "removed" }, &report.removed));
+    say(&line(
+        if arguments.dry_run {
+            "would be removed"
+        } else {
+            "removed"
+        },
+        &report.removed,
+    ));
     for digest in &report.missing {
-        say(&format!("missing: {digest}; `benchtrail fsck` says what needs it"));
+        say(&format!(
+            "missing: {digest}; `benchtrail fsck` says what needs it"
+        ));
     }
     Ok(())
 }

@@ -27,11 +27,20 @@ pub(super) fn keygen(arguments: &KeygenArgs, global: &Global) -> Result<(), Stop
     if global.json {
         say(&json!({"private": private, "public": public, "id": id}).to_string());
     } else {
-        say(&format!("private key  {} (keep it to yourself)", shown(&private)));
-        say(&format!("public key   {} (give it to whoever checks your bundles)", shown(&public)));
+        say(&format!(
+            "private key  {} (keep it to yourself)",
+            shown(&private)
+        ));
+        say(&format!(
+            "public key   {} (give it to whoever checks your bundles)",
+            shown(&public)
+        ));
         say(&format!("key id       {id}"));
         say("try next:");
-        say(&format!("  benchtrail publish EXPERIMENT --author NAME --key {}", shown(&private)));
+        say(&format!(
+            "  benchtrail publish EXPERIMENT --author NAME --key {}",
+            shown(&private)
+        ));
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Phase, Range,
-    RequestStatus, Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models, run_load_into,
+    RequestStatus, Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models,
+    run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
@@ -30,7 +31,11 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let settings = checked_settings(arguments)?;
     // Without a folder nothing would be left of the samples.
     let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
-    let telemetry = if wanted { settings.telemetry.clone() } else { Telemetry::none() };
+    let telemetry = if wanted {
+        settings.telemetry.clone()
+    } else {
+        Telemetry::none()
+    };
     let server = Server {
         url: &arguments.url,
         ca_file: arguments.ca_file.as_deref(),
@@ -42,7 +47,10 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         headers: &arguments.headers,
     };
     let target = server.target()?;
-    let origin = Origin { seed: arguments.seed, replicate: Coordinates::default() };
+    let origin = Origin {
+        seed: arguments.seed,
+        replicate: Coordinates::default(),
+    };
     let private;
     let folder = match &arguments.out {
         Some(folder) => {
@@ -50,13 +58,15 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             folder.as_path()
         }
         None => {
-            private =
-                tempfile::tempdir().map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
+            private = tempfile::tempdir()
+                .map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
             private.path()
         }
     };
     if settings.search.is_some() {
-        return search(arguments, global, folder, &settings, &origin, &target, telemetry);
+        return search(
+            arguments, global, folder, &settings, &origin, &target, telemetry,
+        );
     }
     let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let beside = Beside {
@@ -72,7 +82,10 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let bar = bar(planned as u64, quiet);
     let logs = !quiet && !is_watched();
     if logs {
-        complain(&logged(&format!("{planned} requests to {} …", target.base_url)));
+        complain(&logged(&format!(
+            "{planned} requests to {} …",
+            target.base_url
+        )));
     }
     let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
     let tell = move |progress: pipeline::stage::Progress| {
@@ -85,22 +98,33 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let slo = slo(arguments);
     let mut summarizer = Summarizer::new(slo, folder);
     let mut without_text = 0_u64;
-    let result = run_load_into(&spec, &target, &beside, folder, &control, &mut |row, chunks| {
-        let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
-        without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
-        summarizer.add(row, chunks)
-    });
+    let result = run_load_into(
+        &spec,
+        &target,
+        &beside,
+        folder,
+        &control,
+        &mut |row, chunks| {
+            let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
+            without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
+            summarizer.add(row, chunks)
+        },
+    );
     bar.finish_and_clear();
     let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
-    result.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    result
+        .warnings
+        .iter()
+        .for_each(|warning| complain(&format!("warning: {warning}")));
     if without_text > 0 {
         complain(&format!(
             "warning: {without_text} requests were answered completely, but without any text: they count as \
              successful and have no latencies; look at what the server sends"
         ));
     }
-    let summary =
-        summarizer.finish().map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
+    let summary = summarizer
+        .finish()
+        .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
     let compat = compat(arguments, &result, &slo)?;
     if global.json {
         let mut document = json_of(arguments.seed, &target, &spec, &result, &summary, &slo);
@@ -109,29 +133,47 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         }
         say(&document.to_string());
     } else {
-        say(&table_of(arguments.seed, &target, &spec, &result, &summary, &slo));
+        say(&table_of(
+            arguments.seed,
+            &target,
+            &spec,
+            &result,
+            &summary,
+            &slo,
+        ));
         if let Some((tool, figures)) = &compat {
             say(&format!("\n{}", compat_table(*tool, figures)));
         }
     }
     match &result.ending {
         Ending::Stopped(_, reason) => {
-            complain(&format!("{reason}: the result holds what had ended until then"));
+            complain(&format!(
+                "{reason}: the result holds what had ended until then"
+            ));
             return Err(Stop::interrupted());
         }
         Ending::Hung => {
-            let reason = format!("no byte on any stream for {}: the run was ended as hung", spec.heartbeat);
-            return Err(
-                Stop::failed(reason).hint("look at the server's log; --heartbeat sets how long to wait")
+            let reason = format!(
+                "no byte on any stream for {}: the run was ended as hung",
+                spec.heartbeat
             );
+            return Err(Stop::failed(reason)
+                .hint("look at the server's log; --heartbeat sets how long to wait"));
         }
         Ending::Gone => {
-            let reason = format!("{} takes no connections any more: the run was ended", target.base_url);
+            let reason = format!(
+                "{} takes no connections any more: the run was ended",
+                target.base_url
+            );
             return Err(Stop::failed(reason).hint("look whether the server has crashed"));
         }
         Ending::Complete => {}
     }
-    if summary.statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+    if summary
+        .statuses
+        .get(&RequestStatus::Ok)
+        .is_some_and(|n| *n > 0)
+    {
         Ok(())
     } else {
         Err(Stop::failed("no request was answered"))
@@ -141,12 +183,14 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
 /// Returns the settings in full. They go the way of an experiment's: the same checks, the same
 /// search for workloads, the same meaning.
 fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
-    let experiment =
-        json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
-    let options = Options { user_folders: user_folders(), ..Options::default() };
+    let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
+    let options = Options {
+        user_folders: user_folders(),
+        ..Options::default()
+    };
     let file = Path::new("command line");
-    let experiment =
-        load_text(&experiment.to_string(), file, &registry(), &options, &Disk).map_err(|diagnostics| {
+    let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
+        .map_err(|diagnostics| {
             // Their places are in a text that the user never wrote.
             let all: Vec<String> = diagnostics.0.iter().map(|d| d.message.clone()).collect();
             let stop = Stop::usage(all.join("\nerror: "));
@@ -155,14 +199,21 @@ fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
                 None => stop,
             }
         })?;
-    let parameters = experiment.stages.first().and_then(|stage| stage.parameter_sets.first()).cloned();
+    let parameters = experiment
+        .stages
+        .first()
+        .and_then(|stage| stage.parameter_sets.first())
+        .cloned();
     let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
         .map_err(|e| Stop::usage(format!("settings: {e}")))?;
     if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
         (arguments.output_tokens, &mut settings.workload)
     {
-        workload.output.tokens =
-            if from == to { Count::Fixed(from) } else { Count::Range(Range { from, to }) };
+        workload.output.tokens = if from == to {
+            Count::Fixed(from)
+        } else {
+            Count::Range(Range { from, to })
+        };
         workload.output.mode = OutputMode::Exact;
     }
     Ok(settings)
@@ -177,8 +228,10 @@ fn settings(arguments: &LoadArgs) -> Value {
     } else if let Some(rate) = arguments.constant {
         json!({ "constant": { "rate": rate } })
     } else if !arguments.steps.is_empty() {
-        let levels =
-            arguments.steps.iter().map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
+        let levels = arguments
+            .steps
+            .iter()
+            .map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
         json!({ "steps": { "levels": levels.collect::<Vec<_>>() } })
     } else if let Some((from, to, seconds)) = arguments.ramp {
         json!({ "ramp": { "from": from, "to": to, "seconds": seconds } })
@@ -205,7 +258,11 @@ fn settings(arguments: &LoadArgs) -> Value {
         };
         workload
     } else {
-        match (arguments.prompt_words, &arguments.workload, &arguments.trace) {
+        match (
+            arguments.prompt_words,
+            &arguments.workload,
+            &arguments.trace,
+        ) {
             (Some((from, to)), _, _) => {
                 generated(json!({ "words": { "length": { "from": from, "to": to } } }))
             }
@@ -237,14 +294,22 @@ fn settings(arguments: &LoadArgs) -> Value {
     let default = if arguments.search.is_some() { 400 } else { 64 };
     if let Some(up_to) = arguments.search {
         let mut bounds = serde_json::Map::new();
-        bounds.extend(arguments.slo.iter().map(|(name, ms)| (format!("{name}-ms"), json!(ms))));
+        bounds.extend(
+            arguments
+                .slo
+                .iter()
+                .map(|(name, ms)| (format!("{name}-ms"), json!(ms))),
+        );
         settings["search"] = json!({
             "up-to": up_to, "bounds": bounds,
             "attainment": arguments.attainment, "resolution": arguments.resolution,
             "longest": arguments.longest,
         });
     }
-    if let Some(requests) = arguments.requests.or((!told_by_arrivals).then_some(default)) {
+    if let Some(requests) = arguments
+        .requests
+        .or((!told_by_arrivals).then_some(default))
+    {
         settings["requests"] = json!(requests);
     }
     settings
@@ -266,32 +331,49 @@ pub(super) struct Server<'a> {
 impl Server<'_> {
     /// Returns where requests go, and makes sure that something is there.
     pub(super) fn target(&self) -> Result<Target, Stop> {
-        let api_key = self.api_key_env.map(ApiKey::from_environment).transpose().map_err(Stop::machine)?;
+        let api_key = self
+            .api_key_env
+            .map(ApiKey::from_environment)
+            .transpose()
+            .map_err(Stop::machine)?;
         let api = Api::from_word(self.api).expect("the parser admits only words of APIs");
         // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
         let base_url = self.url.trim_end_matches('/');
         if let Some((base, endpoint)) = base_url.split_once("/v1/")
             && endpoint.ends_with("completions")
         {
-            return Err(Stop::usage(format!("{base_url}: --url is the server's base, without an endpoint"))
-                .hint(format!("--url {base}; --api chooses the endpoint")));
+            return Err(Stop::usage(format!(
+                "{base_url}: --url is the server's base, without an endpoint"
+            ))
+            .hint(format!("--url {base}; --api chooses the endpoint")));
         }
         let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
-        let needs_name =
-            matches!(api, Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat);
-        let model = match (list_models(&base_url, self.ca_file, api_key.as_ref()), self.model) {
+        let needs_name = matches!(
+            api,
+            Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat
+        );
+        let model = match (
+            list_models(&base_url, self.ca_file, api_key.as_ref()),
+            self.model,
+        ) {
             (Err(ModelsError::Url(message)), _) => {
-                return Err(Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT"));
+                return Err(
+                    Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT")
+                );
             }
             (Err(ModelsError::Host(message)), _) => {
                 return Err(Stop::failed(message).hint("correct the host's name in --url"));
             }
             (Err(ModelsError::Tls(error)), _) => {
-                return Err(Stop::failed(format!("{base_url}: TLS: {}", error.reason)).hint(error.remedy));
+                return Err(
+                    Stop::failed(format!("{base_url}: TLS: {}", error.reason)).hint(error.remedy)
+                );
             }
             (Err(ModelsError::Unreachable(error)), _) => {
-                return Err(Stop::failed(format!("{base_url} takes no connection: {error}"))
-                    .hint("start the server, or correct host and port in --url"));
+                return Err(
+                    Stop::failed(format!("{base_url} takes no connection: {error}"))
+                        .hint("start the server, or correct host and port in --url"),
+                );
             }
             (_, Some(model)) => model.to_owned(),
             (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
@@ -305,9 +387,14 @@ impl Server<'_> {
                         "name the environment variable that holds the API key with --api-key-env"
                     }
                     ModelsError::Status(300..=399, _) => "give the URL it redirects to",
-                    _ => "is --url the base of an inference server? If so, name the model with --model",
+                    _ => {
+                        "is --url the base of an inference server? If so, name the model with --model"
+                    }
                 };
-                return Err(Stop::failed(format!("{base_url} does not tell its models: {error}")).hint(hint));
+                return Err(
+                    Stop::failed(format!("{base_url} does not tell its models: {error}"))
+                        .hint(hint),
+                );
             }
         };
         Ok(Target {
@@ -321,8 +408,18 @@ impl Server<'_> {
 }
 
 pub(super) fn slo(arguments: &LoadArgs) -> Slo {
-    let bound = |name: &str| arguments.slo.iter().find(|(n, _)| n == name).map(|(_, ms)| *ms);
-    Slo { ttft_ms: bound("ttft"), tpot_ms: bound("tpot"), e2e_ms: bound("e2e") }
+    let bound = |name: &str| {
+        arguments
+            .slo
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, ms)| *ms)
+    };
+    Slo {
+        ttft_ms: bound("ttft"),
+        tpot_ms: bound("tpot"),
+        e2e_ms: bound("e2e"),
+    }
 }
 
 fn bar(requests: u64, quiet: bool) -> ProgressBar {
@@ -338,9 +435,8 @@ fn bar(requests: u64, quiet: bool) -> ProgressBar {
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let rows = folder.join("requests.parquet");
     if rows.exists() {
-        return Err(
-            Stop::usage(format!("{} is there already", rows.display())).hint("give --out another folder")
-        );
+        return Err(Stop::usage(format!("{} is there already", rows.display()))
+            .hint("give --out another folder"));
     }
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
 }

@@ -16,19 +16,26 @@ pub(super) fn compat(
     result: &LoadFiles,
     slo: &Slo,
 ) -> Result<Option<(Tool, Vec<Figure>)>, Stop> {
-    let Some(word) = &arguments.compat else { return Ok(None) };
+    let Some(word) = &arguments.compat else {
+        return Ok(None);
+    };
     let tool = Tool::from_word(word).expect("the parser admits only words of tools");
     let table = |name: &str| -> Result<(Digest, Table), Stop> {
         let file = result.tables.iter().find(|t| t.name == name);
         let file = file.ok_or_else(|| Stop::machine(format!("the run left no table `{name}`")))?;
-        let wrong = |e: &dyn std::fmt::Display| Stop::machine(format!("{}: {e}", file.path.display()));
+        let wrong =
+            |e: &dyn std::fmt::Display| Stop::machine(format!("{}: {e}", file.path.display()));
         let bytes = std::fs::read(&file.path).map_err(|e| wrong(&e))?;
         let digest = Digest::of(&bytes);
         Ok((digest, Table::from_parquet(bytes).map_err(|e| wrong(&e))?))
     };
     let (requests, chunks) = (table("requests")?, table("chunks")?);
     let cell = CellRows::of((requests.0, &requests.1), (chunks.0, &chunks.1))?;
-    let bounds = Bounds { ttft_ms: slo.ttft_ms, tpot_ms: slo.tpot_ms, e2e_ms: slo.e2e_ms };
+    let bounds = Bounds {
+        ttft_ms: slo.ttft_ms,
+        tpot_ms: slo.tpot_ms,
+        e2e_ms: slo.e2e_ms,
+    };
     Ok(Some((tool, figures(tool, &rows::timings(&cell), &bounds))))
 }
 
@@ -41,7 +48,13 @@ pub(super) fn compat_table(tool: Tool, figures: &[Figure]) -> String {
             let unit = if figure.unit == "1" { "" } else { figure.unit };
             let value = figure.value.map_or_else(
                 || "–".to_owned(),
-                |v| if unit.is_empty() && v.fract() == 0.0 { v.to_string() } else { format!("{v:.3}") },
+                |v| {
+                    if unit.is_empty() && v.fract() == 0.0 {
+                        v.to_string()
+                    } else {
+                        format!("{v:.3}")
+                    }
+                },
             );
             vec![figure.name.clone(), value, unit.to_owned()]
         })
@@ -51,7 +64,9 @@ pub(super) fn compat_table(tool: Tool, figures: &[Figure]) -> String {
 
 /// Returns the figures as JSON; what is undefined is null.
 pub(super) fn compat_json(tool: Tool, figures: &[Figure]) -> Value {
-    let values: Map<String, Value> =
-        figures.iter().map(|f| (f.name.clone(), json!({ "value": f.value, "unit": f.unit }))).collect();
+    let values: Map<String, Value> = figures
+        .iter()
+        .map(|f| (f.name.clone(), json!({ "value": f.value, "unit": f.unit })))
+        .collect();
     json!({ "tool": tool.word(), "version": tool.version(), "figures": values })
 }

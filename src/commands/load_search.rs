@@ -30,20 +30,43 @@ pub(super) fn search(
     let quiet = arguments.quiet || global.json;
     let beside = Beside::new(telemetry);
     // A closed loop takes what time its requests take.
-    let open = settings.arrival.as_ref().is_some_and(|arrival| arrival.clients().is_none());
-    let rules = settings.search.as_ref().filter(|_| open && !quiet).map(|search| search.rules(1));
+    let open = settings
+        .arrival
+        .as_ref()
+        .is_some_and(|arrival| arrival.clients().is_none());
+    let rules = settings
+        .search
+        .as_ref()
+        .filter(|_| open && !quiet)
+        .map(|search| search.rules(1));
     if let Some(rules) = rules.filter(|rules| rules.overload.needed_s > 0.0) {
         let seconds = rules.overload.needed_s;
         complain(&format!(
             "requests arrive for {seconds:.1} s or more at each rate, so that an overload shows"
         ));
     }
-    let files = run_search(settings, origin, target, &beside, folder, &control, &mut |probe| {
-        if !quiet {
-            let share = format!("{} of {} requests in bounds", probe.tried.good, probe.tried.requests);
-            complain(&format!("probe {}: {}: {share}: {}", probe.probe, probe.level, probe.verdict.word()));
-        }
-    })
+    let files = run_search(
+        settings,
+        origin,
+        target,
+        &beside,
+        folder,
+        &control,
+        &mut |probe| {
+            if !quiet {
+                let share = format!(
+                    "{} of {} requests in bounds",
+                    probe.tried.good, probe.tried.requests
+                );
+                complain(&format!(
+                    "probe {}: {}: {share}: {}",
+                    probe.probe,
+                    probe.level,
+                    probe.verdict.word()
+                ));
+            }
+        },
+    )
     .map_err(|failure| Stop::failed(failure.reason))?;
     for warning in files.best.iter().flat_map(|best| &best.warnings) {
         complain(&format!("warning: {warning}"));
@@ -55,16 +78,22 @@ pub(super) fn search(
     }
     let found = &files.found;
     match files.failure {
-        None => match (found.undecided, found.kept) {
-            (Some(undecided), _) => {
-                Err(Stop::failed(undecided).hint("give a longer --longest, or a coarser --resolution"))
-            }
-            (None, Some(_)) => Ok(()),
-            (None, None) => Err(Stop::failed("the bounds are missed at the lowest level already")
+        None => {
+            match (found.undecided, found.kept) {
+                (Some(undecided), _) => Err(Stop::failed(undecided)
+                    .hint("give a longer --longest, or a coarser --resolution")),
+                (None, Some(_)) => Ok(()),
+                (None, None) => Err(Stop::failed(
+                    "the bounds are missed at the lowest level already",
+                )
                 .hint("begin lower, or take wider bounds")),
-        },
+            }
+        }
         Some(failure) if failure.status == CellStatus::Interrupted => {
-            complain(&format!("{}: the result holds the probes until then", failure.reason));
+            complain(&format!(
+                "{}: the result holds the probes until then",
+                failure.reason
+            ));
             Err(Stop::interrupted())
         }
         Some(failure) => Err(Stop::failed(failure.reason)),
@@ -72,14 +101,21 @@ pub(super) fn search(
 }
 
 fn row(probe: &Probe) -> Vec<String> {
-    let by = if probe.by_share { " (by the share, requests spent)" } else { "" };
+    let by = if probe.by_share {
+        " (by the share, requests spent)"
+    } else {
+        ""
+    };
     vec![
         probe.probe.to_string(),
         probe.level.to_string(),
         probe.tried.sent.to_string(),
         probe.tried.requests.to_string(),
         probe.tried.good.to_string(),
-        format!("{:.3}", probe.tried.good as f64 / probe.tried.requests.max(1) as f64),
+        format!(
+            "{:.3}",
+            probe.tried.good as f64 / probe.tried.requests.max(1) as f64
+        ),
         format!("{:.3}–{:.3}", probe.interval.0, probe.interval.1),
         format!("{}{by}", probe.verdict.word()),
     ]
@@ -87,12 +123,26 @@ fn row(probe: &Probe) -> Vec<String> {
 
 fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
     let found = &files.found;
-    let bounds: Vec<String> =
-        arguments.slo.iter().map(|(name, ms)| format!("{} ≤ {ms} ms", name.to_uppercase())).collect();
-    let heading = ["probe", "level", "sent", "judged", "in bounds", "share", "95 % interval", "verdict"];
+    let bounds: Vec<String> = arguments
+        .slo
+        .iter()
+        .map(|(name, ms)| format!("{} ≤ {ms} ms", name.to_uppercase()))
+        .collect();
+    let heading = [
+        "probe",
+        "level",
+        "sent",
+        "judged",
+        "in bounds",
+        "share",
+        "95 % interval",
+        "verdict",
+    ];
     let rows: Vec<Vec<String>> = found.probes.iter().map(row).collect();
     let result = match (found.kept, found.missed) {
-        (Some(kept), _) if found.undecided.is_some() => format!("kept at {kept}, the next level undecided"),
+        (Some(kept), _) if found.undecided.is_some() => {
+            format!("kept at {kept}, the next level undecided")
+        }
         (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
         (Some(kept), None) => format!("kept at {kept}, the highest level tried"),
         (None, Some(missed)) => format!("missed at {missed} already"),

@@ -1,6 +1,8 @@
 //! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
 
-use load::{Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target};
+use load::{
+    Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target,
+};
 use serde_json::{Map, Value, json};
 
 use crate::columns::columns;
@@ -19,10 +21,23 @@ pub(super) fn table_of(
     slo: &Slo,
 ) -> String {
     let mut text = format!("{}\n\n", headline(seed, target, spec));
-    text.push_str(&columns(&["run", "", ""], &counts(spec, result, summary, slo), &[1]));
+    text.push_str(&columns(
+        &["run", "", ""],
+        &counts(spec, result, summary, slo),
+        &[1],
+    ));
     text.push_str("\n\n");
     text.push_str(&columns(
-        &["latency [ms]", "n", "mean", "p50", "p90", "p95", "p99", "max"],
+        &[
+            "latency [ms]",
+            "n",
+            "mean",
+            "p50",
+            "p90",
+            "p95",
+            "p99",
+            "max",
+        ],
         &latencies(summary),
         &[1, 2, 3, 4, 5, 6, 7],
     ));
@@ -40,32 +55,57 @@ fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
         (None, Some(rate)) => format!("{} arrivals at {rate} req/s", spec.arrival.word()),
         (None, None) => format!("{} arrivals", spec.arrival.word()),
     };
-    let model = if target.model.is_empty() { "the server's model" } else { &target.model };
-    let delivery = if spec.delivery == Delivery::Streamed { "streamed" } else { "whole" };
-    format!("{model} at {}, {}, {delivery}, {arrival}, seed {seed}", target.base_url, target.api.word())
+    let model = if target.model.is_empty() {
+        "the server's model"
+    } else {
+        &target.model
+    };
+    let delivery = if spec.delivery == Delivery::Streamed {
+        "streamed"
+    } else {
+        "whole"
+    };
+    format!(
+        "{model} at {}, {}, {delivery}, {arrival}, seed {seed}",
+        target.base_url,
+        target.api.word()
+    )
 }
 
 fn ok(summary: &Summary) -> u64 {
-    summary.statuses.get(&RequestStatus::Ok).copied().unwrap_or(0)
+    summary
+        .statuses
+        .get(&RequestStatus::Ok)
+        .copied()
+        .unwrap_or(0)
 }
 
 fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
     let planned = spec.prompts.count(Phase::Measured);
     let all: u64 = summary.statuses.values().sum();
-    let number =
-        |value: Option<f64>, digits: usize| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"));
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"))
+    };
     let mut rows = Vec::new();
-    let mut row =
-        |name: &str, value: String, unit: &str| rows.push(vec![name.to_owned(), value, unit.to_owned()]);
+    let mut row = |name: &str, value: String, unit: &str| {
+        rows.push(vec![name.to_owned(), value, unit.to_owned()])
+    };
     row("Successful requests", ok(summary).to_string(), "");
     row("Failed requests", (all - ok(summary)).to_string(), "");
     if all < planned as u64 {
-        row("Requests never sent", (planned as u64 - all).to_string(), "");
+        row(
+            "Requests never sent",
+            (planned as u64 - all).to_string(),
+            "",
+        );
     }
     row("Benchmark duration", number(summary.window_s, 3), "s");
     row(
         "Peak requests in flight",
-        result.tally.peak_in_flight.map_or_else(|| "–".to_owned(), |n| n.to_string()),
+        result
+            .tally
+            .peak_in_flight
+            .map_or_else(|| "–".to_owned(), |n| n.to_string()),
         "",
     );
     if let Some(a) = summary.arrivals {
@@ -78,30 +118,80 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     if let Some(health) = &result.cell.health
         && let Some(verdict) = health.verdict
     {
-        let stated = format!("ms; {}, measuring thread busy {}", verdict.word(), number(health.busy, 2));
-        row("Stamps late by at most", number(health.stamp_error_bound_ms, 3), &stated);
+        let stated = format!(
+            "ms; {}, measuring thread busy {}",
+            verdict.word(),
+            number(health.busy, 2)
+        );
+        row(
+            "Stamps late by at most",
+            number(health.stamp_error_bound_ms, 3),
+            &stated,
+        );
     }
     if result.tally.mostly_in_one_piece() {
         let of = format!(
             "of {} streamed answers: TPOT and ICL say nothing of the server",
             result.tally.streamed_answers
         );
-        row("Answers in one piece", result.tally.in_one_piece.to_string(), &of);
+        row(
+            "Answers in one piece",
+            result.tally.in_one_piece.to_string(),
+            &of,
+        );
     }
-    row("Total input tokens", summary.prompt_tokens.to_string(), "tok");
-    row("Total output tokens", summary.output_tokens.to_string(), "tok");
-    row("Request throughput", number(summary.request_throughput, 2), "req/s");
-    row("Output token throughput", number(summary.output_throughput, 2), "tok/s");
-    row("Total token throughput", number(summary.total_throughput, 2), "tok/s");
+    row(
+        "Total input tokens",
+        summary.prompt_tokens.to_string(),
+        "tok",
+    );
+    row(
+        "Total output tokens",
+        summary.output_tokens.to_string(),
+        "tok",
+    );
+    row(
+        "Request throughput",
+        number(summary.request_throughput, 2),
+        "req/s",
+    );
+    row(
+        "Output token throughput",
+        number(summary.output_throughput, 2),
+        "tok/s",
+    );
+    row(
+        "Total token throughput",
+        number(summary.total_throughput, 2),
+        "tok/s",
+    );
     if let Some(rate) = summary.schema_valid_rate {
-        row("Valid structured output", number(Some(rate * 100.0), 1), "% of complete answers");
+        row(
+            "Valid structured output",
+            number(Some(rate * 100.0), 1),
+            "% of complete answers",
+        );
     }
     if *slo != Slo::default() {
-        let bounds = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms)];
-        let bounds: Vec<String> =
-            bounds.iter().filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?))).collect();
-        row("Goodput", number(summary.goodput, 2), &format!("req/s with {}", bounds.join(" and ")));
-        row("Within bounds", number(summary.slo_pass_rate.map(|r| r * 100.0), 1), "% of successful requests");
+        let bounds = [
+            ("TTFT", slo.ttft_ms),
+            ("TPOT", slo.tpot_ms),
+            ("E2E", slo.e2e_ms),
+        ];
+        let bounds: Vec<String> = bounds
+            .iter()
+            .filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?)))
+            .collect();
+        row(
+            "Goodput",
+            number(summary.goodput, 2),
+            &format!("req/s with {}", bounds.join(" and ")),
+        );
+        row(
+            "Within bounds",
+            number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
+            "% of successful requests",
+        );
     }
     rows
 }
@@ -124,26 +214,53 @@ fn latencies(summary: &Summary) -> Vec<Vec<String>> {
 fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 8] {
     [
         ("ttft_ms", "TTFT  time to first token", summary.ttft),
-        ("ttft_scheduled_ms", "TTFT  from its scheduled time", summary.ttft_scheduled),
-        ("tpot_ms", "TPOT  per output token after the first", summary.tpot),
+        (
+            "ttft_scheduled_ms",
+            "TTFT  from its scheduled time",
+            summary.ttft_scheduled,
+        ),
+        (
+            "tpot_ms",
+            "TPOT  per output token after the first",
+            summary.tpot,
+        ),
         ("icl_ms", "ICL   between chunks (others: ITL)", summary.icl),
-        ("e2e_latency_ms", "E2E   to the last token", summary.e2e_latency),
+        (
+            "e2e_latency_ms",
+            "E2E   to the last token",
+            summary.e2e_latency,
+        ),
         ("send_lag_ms", "Send lag of this client", summary.send_lag),
-        ("ttft_beyond_server_ms", "TTFT  beyond the server's own account", summary.ttft_beyond_server),
-        ("e2e_beyond_server_ms", "E2E   beyond the server's own account", summary.e2e_beyond_server),
+        (
+            "ttft_beyond_server_ms",
+            "TTFT  beyond the server's own account",
+            summary.ttft_beyond_server,
+        ),
+        (
+            "e2e_beyond_server_ms",
+            "E2E   beyond the server's own account",
+            summary.e2e_beyond_server,
+        ),
     ]
 }
 
 /// A line for each status that is not ok, with the first error of that status.
 fn errors(result: &LoadFiles, summary: &Summary) -> Vec<String> {
-    let failed = summary.statuses.iter().filter(|(status, _)| **status != RequestStatus::Ok);
+    let failed = summary
+        .statuses
+        .iter()
+        .filter(|(status, _)| **status != RequestStatus::Ok);
     let lines: Vec<String> = failed
         .map(|(status, n)| match first_error(result, *status) {
             Some(error) => format!("  {n} {}, the first: {error}", status.word()),
             None => format!("  {n} {}", status.word()),
         })
         .collect();
-    if lines.is_empty() { lines } else { [vec![String::new(), "errors".to_owned()], lines].concat() }
+    if lines.is_empty() {
+        lines
+    } else {
+        [vec![String::new(), "errors".to_owned()], lines].concat()
+    }
 }
 
 fn first_error(result: &LoadFiles, status: RequestStatus) -> Option<&str> {

@@ -13,13 +13,18 @@ use crate::terminal::{bytes, say};
 pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let experiment = &arguments.experiment;
     let lock = read_lock(&experiment.experiment, experiment.profile().as_deref())?;
-    let store = Project::of(Some(&experiment.experiment), global.store.as_deref())?.open_existing()?;
+    let store =
+        Project::of(Some(&experiment.experiment), global.store.as_deref())?.open_existing()?;
     let patterns = match &arguments.cells {
         Some(text) => vec![CellPattern::parse(text)?],
         None => lock
             .stages
             .iter()
-            .map(|s| CellPattern { stage: s.name.clone(), labels: Vec::new(), output: None })
+            .map(|s| CellPattern {
+                stage: s.name.clone(),
+                labels: Vec::new(),
+                output: None,
+            })
             .collect(),
     };
     let mut rows = Vec::new();
@@ -30,7 +35,11 @@ pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
             let record = read_record(&store, &stage.name, cell)?;
             let name = cell_text(&stage.name, &cell.coordinates);
             for (output, artifact) in record.outputs.iter().chain(&record.evidence) {
-                if pattern.output.as_ref().is_some_and(|wanted| wanted != output) {
+                if pattern
+                    .output
+                    .as_ref()
+                    .is_some_and(|wanted| wanted != output)
+                {
                     continue;
                 }
                 let row_count = artifact.rows.map(|n| n.to_string()).unwrap_or_default();
@@ -49,7 +58,11 @@ pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     if global.json {
         say(&serde_json::Value::Array(list).to_string());
     } else {
-        say(&columns(&["artifact", "rows", "size", "digest"], &rows, &[1, 2]));
+        say(&columns(
+            &["artifact", "rows", "size", "digest"],
+            &rows,
+            &[1, 2],
+        ));
     }
     Ok(())
 }

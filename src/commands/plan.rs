@@ -19,8 +19,12 @@ const REASONS_SHOWN: usize = 4;
 pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     let store = session.project.open()?;
-    let plan =
-        pipeline::plan(&session.experiment, &session.registry, &store, &plan_options(&arguments.selection))?;
+    let plan = pipeline::plan(
+        &session.experiment,
+        &session.registry,
+        &store,
+        &plan_options(&arguments.selection),
+    )?;
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),
         false => None,
@@ -43,7 +47,11 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     if arguments.cells {
         for cell in &plan.cells {
             let name = cell_text(&cell.stage, &cell.coordinates);
-            say(&format!("{:<8} {name}{}", word(&cell.decision), because(&cell.decision)));
+            say(&format!(
+                "{:<8} {name}{}",
+                word(&cell.decision),
+                because(&cell.decision)
+            ));
         }
     } else {
         for line in grouped(&plan) {
@@ -66,26 +74,57 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
 /// Returns the table of counts: a line for each stage, and the same counts over all cells.
 fn summary(plan: &Plan) -> String {
     let line = |name: &str, product: String, counts: &pipeline::Counts| {
-        let numbers =
-            [counts.cached, counts.run, counts.after, counts.blocked, counts.excluded, counts.sum()];
+        let numbers = [
+            counts.cached,
+            counts.run,
+            counts.after,
+            counts.blocked,
+            counts.excluded,
+            counts.sum(),
+        ];
         let mut line = vec![name.to_owned(), product];
-        line.extend(numbers.map(|n| if n == 0 { "·".to_owned() } else { n.to_string() }));
+        line.extend(numbers.map(|n| {
+            if n == 0 {
+                "·".to_owned()
+            } else {
+                n.to_string()
+            }
+        }));
         line
     };
-    let mut rows: Vec<Vec<String>> =
-        plan.stages.iter().map(|s| line(&s.stage, s.product.to_string(), &s.counts)).collect();
+    let mut rows: Vec<Vec<String>> = plan
+        .stages
+        .iter()
+        .map(|s| line(&s.stage, s.product.to_string(), &s.counts))
+        .collect();
     let product: usize = plan.stages.iter().map(|s| s.product).sum();
     rows.push(line("all", product.to_string(), &plan.total));
-    let heading = ["stage", "axes give", "cached", "run", "after", "blocked", "excluded", "cells"];
+    let heading = [
+        "stage",
+        "axes give",
+        "cached",
+        "run",
+        "after",
+        "blocked",
+        "excluded",
+        "cells",
+    ];
     columns(&heading, &rows, &[1, 2, 3, 4, 5, 6, 7])
 }
 
 /// Returns the reasons, cells of one stage with the same reason together.
 fn grouped(plan: &Plan) -> Vec<String> {
     let mut groups: Vec<(String, &str, Vec<&str>)> = Vec::new();
-    for cell in plan.cells.iter().filter(|c| !matches!(c.decision, Decision::Cached { .. })) {
+    for cell in plan
+        .cells
+        .iter()
+        .filter(|c| !matches!(c.decision, Decision::Cached { .. }))
+    {
         let what = format!("{}{}", word(&cell.decision), because(&cell.decision));
-        match groups.iter_mut().find(|(w, stage, _)| *w == what && *stage == cell.stage) {
+        match groups
+            .iter_mut()
+            .find(|(w, stage, _)| *w == what && *stage == cell.stage)
+        {
             Some((_, _, cells)) => cells.push(&cell.coordinates),
             None => groups.push((what, &cell.stage, vec![&cell.coordinates])),
         }
@@ -104,8 +143,14 @@ fn grouped(plan: &Plan) -> Vec<String> {
         };
         lines.push(format!("{which}: {what}"));
     }
-    for (stage, count) in shown.into_iter().filter(|(_, count)| *count > REASONS_SHOWN) {
-        lines.push(format!("{stage}: {} more reasons; `--cells` shows each cell", count - REASONS_SHOWN));
+    for (stage, count) in shown
+        .into_iter()
+        .filter(|(_, count)| *count > REASONS_SHOWN)
+    {
+        lines.push(format!(
+            "{stage}: {} more reasons; `--cells` shows each cell",
+            count - REASONS_SHOWN
+        ));
     }
     lines
 }
@@ -129,7 +174,10 @@ fn because(decision: &Decision) -> String {
             format!(" {cell}: identical bytes there mean that it is cached")
         }
         Decision::After { cell, count } => {
-            format!(" {cell} and {} others: identical bytes there mean that it is cached", count - 1)
+            format!(
+                " {cell} and {} others: identical bytes there mean that it is cached",
+                count - 1
+            )
         }
         Decision::Blocked { reason, .. } | Decision::Excluded { reason } => format!(", {reason}"),
     }
@@ -140,12 +188,22 @@ pub(super) fn estimate(plan: &Plan) -> String {
     let todo = plan.total.run + plan.total.after;
     match plan.estimate_s {
         _ if todo == 0 && plan.total.blocked > 0 => {
-            format!("nothing can be executed: {} blocked", cells(plan.total.blocked))
+            format!(
+                "nothing can be executed: {} blocked",
+                cells(plan.total.blocked)
+            )
         }
         _ if todo == 0 => "nothing to execute".to_owned(),
-        None => format!("{} may execute; nothing is known yet of how long that takes", cells(todo)),
+        None => format!(
+            "{} may execute; nothing is known yet of how long that takes",
+            cells(todo)
+        ),
         Some(span) if plan.without_estimate == 0 => {
-            format!("{} may execute: about {} by earlier records", cells(todo), seconds(span))
+            format!(
+                "{} may execute: about {} by earlier records",
+                cells(todo),
+                seconds(span)
+            )
         }
         Some(span) => format!(
             "{} may execute: about {} by earlier records, not counting {} of which none is known",
@@ -157,7 +215,11 @@ pub(super) fn estimate(plan: &Plan) -> String {
 }
 
 fn cells(count: usize) -> String {
-    if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
+    if count == 1 {
+        "1 cell".to_owned()
+    } else {
+        format!("{count} cells")
+    }
 }
 
 fn json_of(plan: &Plan) -> serde_json::Value {

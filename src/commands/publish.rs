@@ -22,7 +22,10 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     let study = StudyDocument::collect(experiment, &session.registry, &store)?
         .map_err(|what| unfinished(&what, &experiment.file))?;
     if study.trail != lock.trail() {
-        return Err(unfinished("the lock is not that of the experiment as it stands", &experiment.file));
+        return Err(unfinished(
+            "the lock is not that of the experiment as it stands",
+            &experiment.file,
+        ));
     }
     let text = std::fs::read_to_string(&experiment.file)
         .map_err(|e| Stop::machine(format!("{}: {e}", shown(&experiment.file))))?;
@@ -48,7 +51,11 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         session.project.root.join("published").join(name)
     });
     let published = bundle::publish(&publication, &folder)?;
-    let archive = if arguments.archive { Some(archive_of(&folder)) } else { None };
+    let archive = if arguments.archive {
+        Some(archive_of(&folder))
+    } else {
+        None
+    };
     if let Some(archive) = &archive {
         bundle::pack(&folder, archive)?;
     }
@@ -78,7 +85,10 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         None => "not signed (`benchtrail keygen` makes a key, `--key` signs with it)".to_owned(),
     });
     for left in sources.left_out() {
-        say(&format!("not carried: {}: {} (the bundle's README says so)", left.name, left.reason));
+        say(&format!(
+            "not carried: {}: {} (the bundle's README says so)",
+            left.name, left.reason
+        ));
     }
     for rule in &arguments.allow {
         say(&format!("not searched for: {rule} (the bundle says so)"));
@@ -90,13 +100,18 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     say(&format!("trail digest {}", lock.trail()));
     say("try next:");
     say(&format!("  benchtrail verify {}", shown(&published.folder)));
-    say(&format!("  benchtrail reproduce {}", shown(&published.folder)));
+    say(&format!(
+        "  benchtrail reproduce {}",
+        shown(&published.folder)
+    ));
     Ok(())
 }
 
 fn unfinished(what: &str, file: &Path) -> Stop {
-    Stop::failed(format!("the study is not finished: {what}"))
-        .hint(format!("`benchtrail run {}` brings it to its end", shown(file)))
+    Stop::failed(format!("the study is not finished: {what}")).hint(format!(
+        "`benchtrail run {}` brings it to its end",
+        shown(file)
+    ))
 }
 
 fn archive_of(folder: &Path) -> PathBuf {
@@ -107,9 +122,14 @@ fn archive_of(folder: &Path) -> PathBuf {
 
 /// The names of this machine's user and of the machine, which must not become public.
 fn own_names() -> Vec<String> {
-    let mut names: Vec<String> =
-        ["USER", "LOGNAME"].iter().filter_map(|variable| std::env::var(variable).ok()).collect();
-    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut names: Vec<String> = ["USER", "LOGNAME"]
+        .iter()
+        .filter_map(|variable| std::env::var(variable).ok())
+        .collect();
+    let node = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
     if node != "localhost" {
         names.push(node);
     }

@@ -22,18 +22,35 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
-    let bar = if is_watched() && !global.json { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let jobs = arguments
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let bar = if is_watched() && !global.json {
+        ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
+    };
     let heard = |cell: &Reproduced| {
         bar.inc(1);
         bar.set_message(format!("{} executed again", cell.cell));
     };
-    let cells = pipeline::reproduce(&lock, &study, &registry(), &store, jobs.max(1), &cancelled, &heard)?;
+    let cells = pipeline::reproduce(
+        &lock,
+        &study,
+        &registry(),
+        &store,
+        jobs.max(1),
+        &cancelled,
+        &heard,
+    )?;
     bar.finish_and_clear();
     if cancelled.load(Ordering::Relaxed) {
         return Err(Stop::interrupted());
     }
-    let identical = cells.iter().filter(|c| c.verdict == Verdict::Identical).count();
+    let identical = cells
+        .iter()
+        .filter(|c| c.verdict == Verdict::Identical)
+        .count();
     let holds = identical == cells.len() && checked.complaints.is_empty();
     if global.json {
         say(&json!({
@@ -75,10 +92,15 @@ fn tell(cells: &[Reproduced]) {
             Verdict::Different { outputs } => {
                 for difference in outputs {
                     let text = |digest: &Option<artifacts::Digest>| {
-                        digest.as_ref().map_or_else(|| "nothing".to_owned(), artifacts::Digest::short)
+                        digest
+                            .as_ref()
+                            .map_or_else(|| "nothing".to_owned(), artifacts::Digest::short)
                     };
                     let (was, is) = (text(&difference.recorded), text(&difference.found));
-                    say(&format!("{}.{}: recorded {was}, now {is}", cell.cell, difference.output));
+                    say(&format!(
+                        "{}.{}: recorded {was}, now {is}",
+                        cell.cell, difference.output
+                    ));
                 }
             }
         }

@@ -28,20 +28,33 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     try_before(arguments, &session, &store, &cancelled)?;
-    let show = if arguments.quiet || global.json { Show::Quiet } else { Show::Progress };
+    let show = if arguments.quiet || global.json {
+        Show::Quiet
+    } else {
+        Show::Progress
+    };
     let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
     let mut options = RunOptions {
         plan: plan_options(&arguments.selection),
         keep_going: arguments.keep_going,
         cancelled,
-        build: Build { version: env!("CARGO_PKG_VERSION").to_owned(), describe: None },
+        build: Build {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            describe: None,
+        },
         ..RunOptions::default()
     };
     if let Some(jobs) = arguments.jobs {
         options.jobs = jobs.max(1);
     }
     let listener = |event: &Event| progress.hear(event);
-    let summary = pipeline::run(&session.experiment, &session.registry, &store, &options, &listener);
+    let summary = pipeline::run(
+        &session.experiment,
+        &session.registry,
+        &store,
+        &options,
+        &listener,
+    );
     progress.close();
     let summary = summary?;
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
@@ -54,7 +67,10 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if summary.interrupted {
         return Err(Stop::interrupted());
     }
-    let failed = summary.ledger.iter().any(|l| is_trouble(l) && l.status != CellStatus::Skipped);
+    let failed = summary
+        .ledger
+        .iter()
+        .any(|l| is_trouble(l) && l.status != CellStatus::Skipped);
     match summary.lacks.as_slice() {
         _ if summary.done && gates.is_empty() => Ok(()),
         [] => Err(Stop::told()),
@@ -112,10 +128,18 @@ fn write_reports(
     let experiment = &session.experiment;
     let mut written = Vec::new();
     for result in &summary.results {
-        let default = || session.project.report_file(&experiment.name, experiment.profile.as_deref());
+        let default = || {
+            session
+                .project
+                .report_file(&experiment.name, experiment.profile.as_deref())
+        };
         let mut path = file.map_or_else(default, Path::to_owned);
         if summary.results.len() > 1 {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             path.set_file_name(format!("{stem}-{}.md", result_name(result)));
         }
         if write_report(store, result, &path)? {
@@ -126,15 +150,26 @@ fn write_reports(
 }
 
 fn result_name(result: &StudyResult) -> String {
-    let labels: Vec<String> = result.coordinates.0.iter().map(|(_, label)| label.to_string()).collect();
-    std::iter::once(result.stage.clone()).chain(labels).collect::<Vec<_>>().join("-")
+    let labels: Vec<String> = result
+        .coordinates
+        .0
+        .iter()
+        .map(|(_, label)| label.to_string())
+        .collect();
+    std::iter::once(result.stage.clone())
+        .chain(labels)
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 /// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
 /// likewise, and every other output under its name.
 /// Returns false if the result holds no report.
 fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !result.outputs.contains_key("report") {
         return Ok(false);
     }
@@ -144,7 +179,9 @@ fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool
             "trace" => trace_file(path),
             "html" => path.with_extension("html"),
             // Its statements and the tables it derived itself.
-            table if artifact.media == Media::Parquet => path.with_extension(format!("{table}.parquet")),
+            table if artifact.media == Media::Parquet => {
+                path.with_extension(format!("{table}.parquet"))
+            }
             other => folder.join(other),
         };
         let bytes = store.get(&artifact.digest)?;
@@ -163,13 +200,26 @@ pub(super) fn trace_file(report: &Path) -> PathBuf {
 }
 
 /// Returns the gates of severity `fail` that did not pass, from the verdicts of the verify cells.
-fn failed_gates(store: &Store, session: &Session, summary: &RunSummary) -> Result<Vec<String>, Stop> {
-    let lock = crate::cells::read_lock(&session.experiment.file, session.experiment.profile.as_deref());
+fn failed_gates(
+    store: &Store,
+    session: &Session,
+    summary: &RunSummary,
+) -> Result<Vec<String>, Stop> {
+    let lock = crate::cells::read_lock(
+        &session.experiment.file,
+        session.experiment.profile.as_deref(),
+    );
     // Without a lock (nothing ran) there is no verdict.
-    let Ok(lock) = lock else { return Ok(Vec::new()) };
+    let Ok(lock) = lock else {
+        return Ok(Vec::new());
+    };
     let mut failed = Vec::new();
     for line in summary.ledger.iter().filter(|l| l.status == CellStatus::Ok) {
-        let is_verify = session.experiment.stages.iter().any(|s| s.name == line.stage && s.kind == "verify");
+        let is_verify = session
+            .experiment
+            .stages
+            .iter()
+            .any(|s| s.name == line.stage && s.kind == "verify");
         if !is_verify {
             continue;
         }
@@ -178,10 +228,21 @@ fn failed_gates(store: &Store, session: &Session, summary: &RunSummary) -> Resul
         let cell = cell.and_then(|s| s.cells.iter().find(|c| c.coordinates == coordinates));
         let Some(cell) = cell else { continue };
         let record = crate::cells::read_record(store, &line.stage, cell)?;
-        let Some(artifact) = record.outputs.get("verdict") else { continue };
-        let verdict: Value = serde_json::from_slice(&store.get(&artifact.digest)?).map_err(Stop::failed)?;
-        let names = verdict["failed_gates"].as_array().cloned().unwrap_or_default();
-        failed.extend(names.iter().filter_map(Value::as_str).map(|gate| format!("{}: {gate}", line.stage)));
+        let Some(artifact) = record.outputs.get("verdict") else {
+            continue;
+        };
+        let verdict: Value =
+            serde_json::from_slice(&store.get(&artifact.digest)?).map_err(Stop::failed)?;
+        let names = verdict["failed_gates"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        failed.extend(
+            names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(|gate| format!("{}: {gate}", line.stage)),
+        );
     }
     Ok(failed)
 }
@@ -189,7 +250,11 @@ fn failed_gates(store: &Store, session: &Session, summary: &RunSummary) -> Resul
 fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value {
     let mut stages: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for line in &summary.ledger {
-        *stages.entry(&line.stage).or_default().entry(line.status.word()).or_default() += 1;
+        *stages
+            .entry(&line.stage)
+            .or_default()
+            .entry(line.status.word())
+            .or_default() += 1;
     }
     json!({
         "executed": summary.executed, "lacks": summary.lacks, "resource_starts": summary.resource_starts, "counts": summary.counts,
@@ -198,24 +263,53 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value
     })
 }
 
-fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &[PathBuf], gates: &[String]) {
-    let counts: Vec<String> = summary.counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
-    let executed = if summary.executed == 1 { "cell" } else { "cells" };
-    say(&format!("{} {executed} executed; {}", summary.executed, counts.join(", ")));
+fn tell(
+    arguments: &RunArgs,
+    session: &Session,
+    summary: &RunSummary,
+    reports: &[PathBuf],
+    gates: &[String],
+) {
+    let counts: Vec<String> = summary
+        .counts
+        .iter()
+        .map(|(word, n)| format!("{n} {word}"))
+        .collect();
+    let executed = if summary.executed == 1 {
+        "cell"
+    } else {
+        "cells"
+    };
+    say(&format!(
+        "{} {executed} executed; {}",
+        summary.executed,
+        counts.join(", ")
+    ));
     for gate in gates {
         say(&format!("gate failed: {gate}"));
     }
-    let (skipped, mut trouble): (Vec<&LedgerLine>, Vec<&LedgerLine>) =
-        summary.ledger.iter().filter(|l| is_trouble(l)).partition(|l| l.status == CellStatus::Skipped);
+    let (skipped, mut trouble): (Vec<&LedgerLine>, Vec<&LedgerLine>) = summary
+        .ledger
+        .iter()
+        .filter(|l| is_trouble(l))
+        .partition(|l| l.status == CellStatus::Skipped);
     // Where nothing failed and yet not all is done, the first cell that was skipped says why.
     if trouble.is_empty() && !summary.done {
         trouble.extend(skipped.first());
     }
     for line in trouble.iter().take(TROUBLE_SHOWN) {
-        let cell =
-            pipeline::cell::cell_text(&line.stage, &pipeline::cell::coordinates_text(&line.coordinates));
+        let cell = pipeline::cell::cell_text(
+            &line.stage,
+            &pipeline::cell::coordinates_text(&line.coordinates),
+        );
         // The whole reason of a failure was told when the cell ended.
-        let reason = line.reason.as_deref().unwrap_or("no reason given").lines().next().unwrap_or_default();
+        let reason = line
+            .reason
+            .as_deref()
+            .unwrap_or("no reason given")
+            .lines()
+            .next()
+            .unwrap_or_default();
         say(&format!("{} {cell}: {reason}", line.status.word()));
     }
     if !arguments.keep_going && !summary.done && skipped.len() > 1 {
@@ -244,13 +338,24 @@ fn tell(arguments: &RunArgs, session: &Session, summary: &RunSummary, reports: &
         None => String::new(),
     };
     say("try next:");
-    match reports.first().and_then(|r| first_number(r).map(|n| (r, n))) {
+    match reports
+        .first()
+        .and_then(|r| first_number(r).map(|n| (r, n)))
+    {
         Some((report, (line, number))) => {
-            say(&format!("  benchtrail why {}:{line} '{number}'", shown(report)));
+            say(&format!(
+                "  benchtrail why {}:{line} '{number}'",
+                shown(report)
+            ));
         }
         None => say(&format!("  benchtrail status {file}{profile}")),
     }
-    let set: String = arguments.experiment.set.iter().map(|(k, v)| format!(" --set {k}={v}")).collect();
+    let set: String = arguments
+        .experiment
+        .set
+        .iter()
+        .map(|(k, v)| format!(" --set {k}={v}"))
+        .collect();
     say(&format!("  benchtrail plan {file}{profile}{set}"));
 }
 
@@ -266,6 +371,10 @@ fn first_number(report: &Path) -> Option<(i64, String)> {
     let (sources, units) = (table.text("source").ok()?, table.text("unit").ok()?);
     (0..table.rows()).find_map(|row| {
         let measured = sources[row] == Some("table") && matches!(units[row], Some("tok/s" | "ms"));
-        if measured { Some((lines[row]?, texts[row]?.to_owned())) } else { None }
+        if measured {
+            Some((lines[row]?, texts[row]?.to_owned()))
+        } else {
+            None
+        }
     })
 }

@@ -14,7 +14,12 @@ use crate::terminal::{say, write_raw};
 
 pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
     let view = View {
-        rows: arguments.rows.as_deref().map(View::parse_rows).transpose().map_err(Stop::usage)?,
+        rows: arguments
+            .rows
+            .as_deref()
+            .map(View::parse_rows)
+            .transpose()
+            .map_err(Stop::usage)?,
         columns: arguments.columns.clone(),
         all_columns: "`--columns NAMES` shows those named",
     };
@@ -31,7 +36,11 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
     }
     if bytes.starts_with(b"PAR1") {
         let table = Table::from_parquet(bytes)?;
-        say(&if global.json { view.json(&table)?.to_string() } else { view.text(&table)? });
+        say(&if global.json {
+            view.json(&table)?.to_string()
+        } else {
+            view.text(&table)?
+        });
         return Ok(());
     }
     match String::from_utf8(bytes) {
@@ -40,8 +49,10 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         }
         Ok(text) => say(text.trim_end_matches('\n')),
         Err(_) => {
-            return Err(Stop::failed(format!("{digest} is neither a table nor text"))
-                .hint("`--raw` writes its bytes to standard output"));
+            return Err(
+                Stop::failed(format!("{digest} is neither a table nor text"))
+                    .hint("`--raw` writes its bytes to standard output"),
+            );
         }
     }
     Ok(())
@@ -52,7 +63,10 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     if let Ok(digest) = text.parse() {
         return Ok(digest);
     }
-    let start = text.trim_start_matches("b3:").trim_end_matches('…').to_ascii_lowercase();
+    let start = text
+        .trim_start_matches("b3:")
+        .trim_end_matches('…')
+        .to_ascii_lowercase();
     if start.len() < 4 || !start.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(Stop::usage(format!("`{text}` is no digest"))
             .hint("give `b3:` and at least 4 hexadecimal digits"));
@@ -60,8 +74,8 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     let folder = store.root().join("objects").join(&start[..2]);
     let mut found: Vec<Digest> = Vec::new();
     if folder.is_dir() {
-        let entries =
-            std::fs::read_dir(&folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+        let entries = std::fs::read_dir(&folder)
+            .map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(rest) = name.to_str() else { continue };
@@ -74,12 +88,16 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     }
     found.sort_unstable();
     match found.as_slice() {
-        [] => Err(Stop::nothing(format!("no object's digest starts with `{text}`"))),
+        [] => Err(Stop::nothing(format!(
+            "no object's digest starts with `{text}`"
+        ))),
         [one] => Ok(*one),
         many => {
             let list: Vec<String> = many.iter().take(5).map(ToString::to_string).collect();
-            Err(Stop::usage(format!("{} objects start with `{text}`", many.len()))
-                .hint(list.join("\n      ")))
+            Err(
+                Stop::usage(format!("{} objects start with `{text}`", many.len()))
+                    .hint(list.join("\n      ")),
+            )
         }
     }
 }
@@ -87,7 +105,11 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
 /// Returns the artifact that the arguments name in an experiment.
 fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest), Stop> {
     let file = Path::new(&arguments.source);
-    let profile = if arguments.smoke { Some("smoke") } else { arguments.profile.as_deref() };
+    let profile = if arguments.smoke {
+        Some("smoke")
+    } else {
+        arguments.profile.as_deref()
+    };
     let lock = read_lock(file, profile)?;
     let store = Project::of(Some(file), global.store.as_deref())?.open_existing()?;
     let Some(what) = &arguments.what else {
@@ -100,24 +122,37 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
     let (stage, cells) = pattern.find(&lock)?;
     let [cell] = cells.as_slice() else {
         let example = pipeline::cell::cell_text(&stage.name, &cells[0].coordinates);
-        return Err(Stop::usage(format!("`{what}` matches {} cells", cells.len()))
-            .hint(format!("one of them is {example}")));
+        return Err(
+            Stop::usage(format!("`{what}` matches {} cells", cells.len()))
+                .hint(format!("one of them is {example}")),
+        );
     };
     let Some(output) = &pattern.output else {
         return match cell.record {
             Some(record) => Ok((store, record)),
-            None => Err(Stop::nothing(format!("`{what}` has no record: it is {}", cell.status.word()))),
+            None => Err(Stop::nothing(format!(
+                "`{what}` has no record: it is {}",
+                cell.status.word()
+            ))),
         };
     };
     let record = read_record(&store, &stage.name, cell)?;
-    let artifact = record.outputs.get(output).or_else(|| record.evidence.get(output)).ok_or_else(|| {
-        let names: Vec<&str> =
-            record.outputs.keys().chain(record.evidence.keys()).map(String::as_str).collect();
-        Stop::nothing(format!(
-            "`{}` has no output `{output}`",
-            pipeline::cell::cell_text(&stage.name, &cell.coordinates)
-        ))
-        .hint(format!("it has: {}", names.join(", ")))
-    })?;
+    let artifact = record
+        .outputs
+        .get(output)
+        .or_else(|| record.evidence.get(output))
+        .ok_or_else(|| {
+            let names: Vec<&str> = record
+                .outputs
+                .keys()
+                .chain(record.evidence.keys())
+                .map(String::as_str)
+                .collect();
+            Stop::nothing(format!(
+                "`{}` has no output `{output}`",
+                pipeline::cell::cell_text(&stage.name, &cell.coordinates)
+            ))
+            .hint(format!("it has: {}", names.join(", ")))
+        })?;
     Ok((store, artifact.digest))
 }

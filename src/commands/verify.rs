@@ -26,12 +26,22 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         .to_string());
         return if holds { Ok(()) } else { Err(Stop::told()) };
     }
-    say(&format!("{} files, {}, compared with their digests", checked.files, bytes(checked.bytes)));
-    say(&format!("{} executed cells read from their records", checked.cells));
+    say(&format!(
+        "{} files, {}, compared with their digests",
+        checked.files,
+        bytes(checked.bytes)
+    ));
+    say(&format!(
+        "{} executed cells read from their records",
+        checked.cells
+    ));
     match &checked.signature {
         Signature::Unsigned => say("not signed"),
         Signature::Unchecked(ids) => {
-            say(&format!("signed by {}, not checked: give the public key with `--key`", ids.join(", ")));
+            say(&format!(
+                "signed by {}, not checked: give the public key with `--key`",
+                ids.join(", ")
+            ));
         }
         Signature::Good(id) => say(&format!("signed by {id}: the signature holds")),
         Signature::Bad => say("the signature does not hold"),
@@ -61,8 +71,9 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
     let locks = [bundle.lock_file()];
     let mut audits = Vec::new();
     for report in bundle.reports() {
-        let format =
-            |value: &Scalar, unit: Option<&str>, format: &str| report::format_value(value, unit, format, "");
+        let format = |value: &Scalar, unit: Option<&str>, format: &str| {
+            report::format_value(value, unit, format, "")
+        };
         let mut audit = match Document::open(&report, &trace_file(&report)) {
             Ok(document) => trail::audit(
                 &document,
@@ -72,7 +83,11 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
             ),
             // The missing file has been complained of; the report is not silently passed over.
             Err(error) => Audit {
-                problems: vec![trail::Problem { place: None, text: None, what: error.to_string() }],
+                problems: vec![trail::Problem {
+                    place: None,
+                    text: None,
+                    what: error.to_string(),
+                }],
                 ..Audit::default()
             },
         };

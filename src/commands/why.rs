@@ -19,12 +19,20 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     let whole = Path::new(&arguments.report);
     if whole.is_file() {
         // The file's own name ends like a place.
-        query = Query { report: whole.to_owned(), text: query.text, ..Query::default() };
+        query = Query {
+            report: whole.to_owned(),
+            text: query.text,
+            ..Query::default()
+        };
     }
     let document = open_document(&query.report)?;
     if query.line.is_none() && query.text.is_none() {
-        return Err(Stop::usage("which number? Name a line or the number's text")
-            .hint(format!("benchtrail why {}:LINE, or benchtrail why {0} NUMBER", shown(&query.report))));
+        return Err(
+            Stop::usage("which number? Name a line or the number's text").hint(format!(
+                "benchtrail why {}:LINE, or benchtrail why {0} NUMBER",
+                shown(&query.report)
+            )),
+        );
     }
     let (number, places) = match trail::find(&document, &query) {
         Err(error) => return statement(&document, &query, error, global),
@@ -48,8 +56,15 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
 }
 
 /// No number stands there: explains the checked statement that does, if one does.
-fn statement(document: &Document, query: &Query, error: TrailError, global: &Global) -> Result<(), Stop> {
-    let (Some(line), None) = (query.line, &query.text) else { return Err(error.into()) };
+fn statement(
+    document: &Document,
+    query: &Query,
+    error: TrailError,
+    global: &Global,
+) -> Result<(), Stop> {
+    let (Some(line), None) = (query.line, &query.text) else {
+        return Err(error.into());
+    };
     let (project, store) = open_store(&query.report, global)?;
     let provenance = provenance(&project, &store, document)?;
     let mut found = trail::statements(&provenance)?;
@@ -75,10 +90,19 @@ fn statement(document: &Document, query: &Query, error: TrailError, global: &Glo
 /// # Errors
 /// If one of them is not there or not readable.
 pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
-    if report.extension().is_some_and(|extension| extension == "html") {
+    if report
+        .extension()
+        .is_some_and(|extension| extension == "html")
+    {
         let markdown = report.with_extension("md");
-        return Err(Stop::usage(format!("{}: places are those of the report in Markdown", shown(report)))
-            .hint(format!("name {}, with the LINE:COLUMN that the page's trails give", shown(&markdown))));
+        return Err(Stop::usage(format!(
+            "{}: places are those of the report in Markdown",
+            shown(report)
+        ))
+        .hint(format!(
+            "name {}, with the LINE:COLUMN that the page's trails give",
+            shown(&markdown)
+        )));
     }
     Ok(Document::open(report, &trace_file(report))?)
 }
@@ -120,12 +144,25 @@ fn list(document: &Document, numbers: &[&Number], global: &Global) {
             _ => n.source.clone(),
         };
         let cell = |text: &Option<String>| text.clone().unwrap_or_default();
-        vec![format!("{file}:{}", n.place()), n.text.clone(), source, cell(&n.row_key), cell(&n.column)]
+        vec![
+            format!("{file}:{}", n.place()),
+            n.text.clone(),
+            source,
+            cell(&n.row_key),
+            cell(&n.column),
+        ]
     };
     let rows: Vec<Vec<String>> = numbers.iter().take(40).map(row).collect();
-    say(&columns(&["place", "number", "from", "row", "column"], &rows, &[1]));
+    say(&columns(
+        &["place", "number", "from", "row", "column"],
+        &rows,
+        &[1],
+    ));
     if numbers.len() > rows.len() {
-        say(&format!("… and {} more; name a line too", numbers.len() - rows.len()));
+        say(&format!(
+            "… and {} more; name a line too",
+            numbers.len() - rows.len()
+        ));
     }
     if let Some(first) = numbers.first() {
         say(&format!(

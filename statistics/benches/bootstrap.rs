@@ -28,17 +28,27 @@ fn main() {
     if let Err(why) = &theirs {
         println!("SciPy is left out: {why}");
     }
-    let threads = std::env::args().find_map(|a| a.parse::<usize>().ok()).unwrap_or(2);
+    let threads = std::env::args()
+        .find_map(|a| a.parse::<usize>().ok())
+        .unwrap_or(2);
     println!("mean, {RESAMPLES} resamples, level 0.95, best of {RUNS}, {threads} threads");
     // Within the pool, as an operator is.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads start");
     pool.install(|| report(&cases, &theirs));
 }
 
 /// Times ours and prints both.
 fn report(cases: &[(BootstrapKind, Vec<f64>)], theirs: &Result<Value, String>) {
     for (i, (kind, values)) in cases.iter().enumerate() {
-        let bootstrap = Bootstrap { kind: *kind, resamples: RESAMPLES, level: 0.95, seed: 164 };
+        let bootstrap = Bootstrap {
+            kind: *kind,
+            resamples: RESAMPLES,
+            level: 0.95,
+            seed: 164,
+        };
         let (mut best, mut busy) = (f64::INFINITY, f64::INFINITY);
         let mut interval = None;
         for _ in 0..RUNS {
@@ -85,7 +95,9 @@ fn cpu_seconds() -> f64 {
 
 /// Skewed latencies, the same each time.
 fn data(n: u32) -> Vec<f64> {
-    (1..=n).map(|i| 20.0 + f64::from(i * 7919 % 1009) / 50.0 + f64::from(i % 17).powi(2) / 10.0).collect()
+    (1..=n)
+        .map(|i| 20.0 + f64::from(i * 7919 % 1009) / 50.0 + f64::from(i % 17).powi(2) / 10.0)
+        .collect()
 }
 
 /// Times SciPy on the same values.
@@ -99,14 +111,26 @@ fn scipy(cases: &[(BootstrapKind, Vec<f64>)]) -> Result<Value, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{python}: {e}"))?;
-    let cases: Vec<Value> =
-        cases.iter().map(|(kind, values)| json!({"kind": kind.word(), "values": values})).collect();
+    let cases: Vec<Value> = cases
+        .iter()
+        .map(|(kind, values)| json!({"kind": kind.word(), "values": values}))
+        .collect();
     let input = json!({"resamples": RESAMPLES, "runs": RUNS, "cases": cases}).to_string();
     // A script that has already ended does not read; what it said is told below.
-    let written = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
-    let output = child.wait_with_output().map_err(|e| format!("{python}: {e}"))?;
+    let written = child
+        .stdin
+        .take()
+        .expect("it is piped")
+        .write_all(input.as_bytes());
+    let output = child
+        .wait_with_output()
+        .map_err(|e| format!("{python}: {e}"))?;
     if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned());
+        return Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned());
     }
     written.map_err(|e| format!("{python}: {e}"))?;
     serde_json::from_slice(&output.stdout).map_err(|e| format!("{script}: {e}"))

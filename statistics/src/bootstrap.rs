@@ -70,7 +70,11 @@ impl Bootstrap {
     ///
     /// # Panics
     /// If the level is not strictly between 0 and 1.
-    pub fn interval(&self, sample: &Sample, statistic: impl Fn(&Sample) -> f64 + Sync) -> Option<Interval> {
+    pub fn interval(
+        &self,
+        sample: &Sample,
+        statistic: impl Fn(&Sample) -> f64 + Sync,
+    ) -> Option<Interval> {
         if sample.len() < 2 {
             return None;
         }
@@ -78,7 +82,8 @@ impl Bootstrap {
         let urn = Urn::new(values.iter().map(|v| [*v]).collect());
         let distribution = self.drawn(|rng, results| {
             // The values are sorted: how often each is drawn gives the sorted resample.
-            let (mut counts, mut drawn) = (vec![0_u32; values.len()], Vec::with_capacity(values.len()));
+            let (mut counts, mut drawn) =
+                (vec![0_u32; values.len()], Vec::with_capacity(values.len()));
             for result in results {
                 urn.draw(rng, |i| counts[i] += 1);
                 for (value, count) in values.iter().zip(&mut counts) {
@@ -115,7 +120,10 @@ impl Bootstrap {
 
     /// Draws the bootstrap distribution: `some` fills in the statistics of some resamples.
     pub(crate) fn drawn(&self, some: impl Fn(&mut Stream, &mut [f64]) + Sync) -> Option<Selection> {
-        assert!(self.level > 0.0 && self.level < 1.0, "a confidence level lies between 0 and 1");
+        assert!(
+            self.level > 0.0 && self.level < 1.0,
+            "a confidence level lies between 0 and 1"
+        );
         Selection::new(random::chunks(self.resamples, self.seed, some)).ok()
     }
 
@@ -135,7 +143,10 @@ impl Bootstrap {
         let ends = distribution.quantiles(&[low, high]);
         let (low, high) = (ends[0], ends[1]);
         Some(if self.kind == BootstrapKind::Basic {
-            Interval { low: 2.0 * estimate - high, high: 2.0 * estimate - low }
+            Interval {
+                low: 2.0 * estimate - high,
+                high: 2.0 * estimate - low,
+            }
         } else {
             Interval { low, high }
         })
@@ -152,7 +163,10 @@ impl<'a> ResampledMean<'a> {
     /// Prepares a sample of two values or more.
     pub(crate) fn of(sample: &'a Sample) -> Self {
         let values = sample.values();
-        Self { values, urn: Urn::new(values.iter().map(|v| [*v]).collect()) }
+        Self {
+            values,
+            urn: Urn::new(values.iter().map(|v| [*v]).collect()),
+        }
     }
 
     /// Fills in the means of resamples.
@@ -167,7 +181,10 @@ impl<'a> ResampledMean<'a> {
 
     /// Returns the means of all values but one.
     pub(crate) fn without_one(&self) -> Vec<f64> {
-        let (total, rest) = (exact_sum(self.values.iter().copied()), (self.values.len() - 1) as f64);
+        let (total, rest) = (
+            exact_sum(self.values.iter().copied()),
+            (self.values.len() - 1) as f64,
+        );
         self.values.iter().map(|v| (total - v) / rest).collect()
     }
 }
@@ -209,7 +226,12 @@ mod tests {
     use super::*;
 
     fn plain(kind: BootstrapKind) -> Bootstrap {
-        Bootstrap { kind, resamples: 2_000, level: 0.95, seed: 164 }
+        Bootstrap {
+            kind,
+            resamples: 2_000,
+            level: 0.95,
+            seed: 164,
+        }
     }
 
     fn sample() -> Sample {
@@ -219,9 +241,16 @@ mod tests {
     #[test]
     fn the_seed_decides_the_interval_and_nothing_else_does() {
         let one = plain(BootstrapKind::Percentile).interval_of_mean(&sample());
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
         let alone = pool.install(|| plain(BootstrapKind::Percentile).interval_of_mean(&sample()));
-        let other = Bootstrap { seed: 165, ..plain(BootstrapKind::Percentile) }.interval_of_mean(&sample());
+        let other = Bootstrap {
+            seed: 165,
+            ..plain(BootstrapKind::Percentile)
+        }
+        .interval_of_mean(&sample());
         assert_eq!(one, alone);
         assert_ne!(one, other);
     }
@@ -230,7 +259,9 @@ mod tests {
     fn the_first_resamples_do_not_depend_on_how_many_follow() {
         let draws = |total| {
             random::chunks(total, 7, |rng, results: &mut [usize]| {
-                results.iter_mut().for_each(|result| *result = random::below(rng, 100));
+                results
+                    .iter_mut()
+                    .for_each(|result| *result = random::below(rng, 100));
             })
         };
         assert_eq!(draws(300)[..], draws(900)[..300]);
@@ -238,7 +269,11 @@ mod tests {
 
     #[test]
     fn the_short_way_to_the_mean_gives_the_same_interval() {
-        for kind in [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca] {
+        for kind in [
+            BootstrapKind::Percentile,
+            BootstrapKind::Basic,
+            BootstrapKind::Bca,
+        ] {
             let short = plain(kind).interval_of_mean(&sample()).unwrap();
             let long = plain(kind).interval(&sample(), Sample::mean).unwrap();
             assert!((short.low - long.low).abs() < 1e-12 && (short.high - long.high).abs() < 1e-12);
@@ -249,13 +284,22 @@ mod tests {
     fn a_constant_sample_has_a_point_interval_and_no_bca() {
         let constant = Sample::new([2.0; 6]).unwrap();
         let interval = plain(BootstrapKind::Percentile).interval_of_mean(&constant);
-        assert_eq!(interval, Some(Interval { low: 2.0, high: 2.0 }));
+        assert_eq!(
+            interval,
+            Some(Interval {
+                low: 2.0,
+                high: 2.0
+            })
+        );
         assert_eq!(plain(BootstrapKind::Bca).interval_of_mean(&constant), None);
     }
 
     #[test]
     fn one_value_has_no_interval() {
-        assert_eq!(plain(BootstrapKind::Basic).interval_of_mean(&Sample::new([1.0]).unwrap()), None);
+        assert_eq!(
+            plain(BootstrapKind::Basic).interval_of_mean(&Sample::new([1.0]).unwrap()),
+            None
+        );
     }
 
     #[test]
@@ -265,9 +309,14 @@ mod tests {
         let mut covered = 0;
         for trial in 0..400_usize {
             let mut rng = random::stream(99, trial);
-            let drawn = Sample::new((0..40).map(|_| random::below(&mut rng, 10_001) as f64)).unwrap();
-            let bootstrap =
-                Bootstrap { kind: BootstrapKind::Percentile, resamples: 500, level: 0.95, seed: 1 };
+            let drawn =
+                Sample::new((0..40).map(|_| random::below(&mut rng, 10_001) as f64)).unwrap();
+            let bootstrap = Bootstrap {
+                kind: BootstrapKind::Percentile,
+                resamples: 500,
+                level: 0.95,
+                seed: 1,
+            };
             let interval = bootstrap.interval_of_mean(&drawn).unwrap();
             covered += usize::from(!interval.excludes(5_000.0));
         }

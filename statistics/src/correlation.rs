@@ -51,14 +51,22 @@ fn product_moment(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.iter().all(|p| p.0 == pairs[0].0) || pairs.iter().all(|p| p.1 == pairs[0].1) {
         return None;
     }
-    let (mx, my) = (sum(pairs.iter().map(|p| p.0)) / n, sum(pairs.iter().map(|p| p.1)) / n);
+    let (mx, my) = (
+        sum(pairs.iter().map(|p| p.0)) / n,
+        sum(pairs.iter().map(|p| p.1)) / n,
+    );
     // Norms before the product: squares of tiny or huge values would leave the range.
     let of = |v: &dyn Fn(&(f64, f64)) -> f64| {
         let top = pairs.iter().map(|p| v(p).abs()).fold(0.0, f64::max);
-        (top, top * sum(pairs.iter().map(|p| (v(p) / top).powi(2))).sqrt())
+        (
+            top,
+            top * sum(pairs.iter().map(|p| (v(p) / top).powi(2))).sqrt(),
+        )
     };
     let ((_, norm_x), (_, norm_y)) = (of(&|p| p.0 - mx), of(&|p| p.1 - my));
-    let r = sum(pairs.iter().map(|p| ((p.0 - mx) / norm_x) * ((p.1 - my) / norm_y)));
+    let r = sum(pairs
+        .iter()
+        .map(|p| ((p.0 - mx) / norm_x) * ((p.1 - my) / norm_y)));
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
@@ -66,24 +74,41 @@ fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let n = pairs.len();
     let r = product_moment(pairs)?;
     if n == 2 {
-        return Some(Correlation { coefficient: r.signum(), p: None, n });
+        return Some(Correlation {
+            coefficient: r.signum(),
+            p: None,
+            n,
+        });
     }
     let shape = n as f64 / 2.0 - 1.0;
     let p = (2.0 * beta_share(shape, shape, (1.0 - r.abs()) / 2.0)).min(1.0);
-    Some(Correlation { coefficient: r, p: Some(p), n })
+    Some(Correlation {
+        coefficient: r,
+        p: Some(p),
+        n,
+    })
 }
 
 fn spearman(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let n = pairs.len();
-    let ranks = |of: fn(&(f64, f64)) -> f64| mid_ranks(&pairs.iter().map(of).collect::<Vec<_>>()).ranks;
+    let ranks =
+        |of: fn(&(f64, f64)) -> f64| mid_ranks(&pairs.iter().map(of).collect::<Vec<_>>()).ranks;
     let ranked: Vec<(f64, f64)> = ranks(|p| p.0).into_iter().zip(ranks(|p| p.1)).collect();
     let r = product_moment(&ranked)?;
     let df = n as f64 - 2.0;
     let p = (df > 0.0).then(|| {
         let left = (1.0 - r) * (1.0 + r);
-        if left <= 0.0 { 0.0 } else { (2.0 * student_upper((r * (df / left).sqrt()).abs(), df)).min(1.0) }
+        if left <= 0.0 {
+            0.0
+        } else {
+            (2.0 * student_upper((r * (df / left).sqrt()).abs(), df)).min(1.0)
+        }
     });
-    Some(Correlation { coefficient: r, p, n })
+    Some(Correlation {
+        coefficient: r,
+        p,
+        n,
+    })
 }
 
 /// Sums over groups of t tied values: t(t − 1)/2, t(t − 1)(t − 2), t(t − 1)(2t + 5).
@@ -129,12 +154,21 @@ fn kendall(pairs: &[(f64, f64)]) -> Option<Correlation> {
         kendall_exact(n, fewer as usize)
     } else {
         let m = size * (size - 1.0);
-        let triples = if n > 2 { x.triples * y.triples / (9.0 * m * (size - 2.0)) } else { 0.0 };
-        let variance =
-            (m * (2.0 * size + 5.0) - x.spread - y.spread) / 18.0 + 2.0 * x.pairs * y.pairs / m + triples;
+        let triples = if n > 2 {
+            x.triples * y.triples / (9.0 * m * (size - 2.0))
+        } else {
+            0.0
+        };
+        let variance = (m * (2.0 * size + 5.0) - x.spread - y.spread) / 18.0
+            + 2.0 * x.pairs * y.pairs / m
+            + triples;
         (2.0 * normal_upper(difference.abs() / variance.sqrt())).min(1.0)
     };
-    Some(Correlation { coefficient: tau, p: Some(p), n })
+    Some(Correlation {
+        coefficient: tau,
+        p: Some(p),
+        n,
+    })
 }
 
 /// Returns 2·P(at most `c` discordant pairs) of a random order of `n`, capped at 1.
@@ -199,21 +233,37 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [CorrelationKind; 3] =
-        [CorrelationKind::Pearson, CorrelationKind::Spearman, CorrelationKind::Kendall];
+    const KINDS: [CorrelationKind; 3] = [
+        CorrelationKind::Pearson,
+        CorrelationKind::Spearman,
+        CorrelationKind::Kendall,
+    ];
 
     #[test]
     fn a_side_without_spread_has_no_correlation() {
         for kind in KINDS {
-            assert_eq!(correlation(kind, &[(1.0, 2.0), (1.0, 3.0), (1.0, 5.0)]), None);
+            assert_eq!(
+                correlation(kind, &[(1.0, 2.0), (1.0, 3.0), (1.0, 5.0)]),
+                None
+            );
             assert_eq!(correlation(kind, &[(1.0, 2.0)]), None);
         }
     }
 
     #[test]
     fn four_pairs_in_order_have_tau_one_and_p_one_twelfth() {
-        let found = correlation(CorrelationKind::Kendall, &[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0), (4.0, 9.0)]);
-        assert_eq!(found, Some(Correlation { coefficient: 1.0, p: Some(2.0 / 24.0), n: 4 }));
+        let found = correlation(
+            CorrelationKind::Kendall,
+            &[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0), (4.0, 9.0)],
+        );
+        assert_eq!(
+            found,
+            Some(Correlation {
+                coefficient: 1.0,
+                p: Some(2.0 / 24.0),
+                n: 4
+            })
+        );
     }
 
     proptest! {

@@ -51,7 +51,11 @@ pub fn rank_biserial(differences: &[f64]) -> Option<f64> {
     let ranks = mid_ranks(&sizes).ranks;
     let (mut plus, mut minus) = (0.0, 0.0);
     for (difference, rank) in moved.iter().zip(ranks) {
-        if *difference > 0.0 { plus += rank } else { minus += rank }
+        if *difference > 0.0 {
+            plus += rank
+        } else {
+            minus += rank
+        }
     }
     (plus + minus > 0.0).then(|| (plus - minus) / (plus + minus))
 }
@@ -79,15 +83,24 @@ mod tests {
 
     #[test]
     fn groups_without_overlap_have_delta_one() {
-        let (low, high) = (Sample::new([1.0, 2.0]).unwrap(), Sample::new([3.0, 4.0]).unwrap());
-        assert_eq!((cliffs_delta(&high, &low), cliffs_delta(&low, &high)), (1.0, -1.0));
+        let (low, high) = (
+            Sample::new([1.0, 2.0]).unwrap(),
+            Sample::new([3.0, 4.0]).unwrap(),
+        );
+        assert_eq!(
+            (cliffs_delta(&high, &low), cliffs_delta(&low, &high)),
+            (1.0, -1.0)
+        );
         assert_eq!(cliffs_delta(&low, &low), 0.0);
     }
 
     #[test]
     fn an_effect_without_spread_is_undefined() {
         let constant = Sample::new([1.0, 1.0]).unwrap();
-        assert_eq!((cohens_d(&constant, &constant), cohens_dz(&constant)), (None, None));
+        assert_eq!(
+            (cohens_d(&constant, &constant), cohens_dz(&constant)),
+            (None, None)
+        );
         assert_eq!(rank_biserial(&[0.0, 0.0]), None);
     }
 }

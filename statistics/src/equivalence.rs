@@ -22,13 +22,21 @@ pub struct Tost {
 /// # Panics
 /// If the margin is not a positive number.
 pub fn tost_paired(differences: &Sample, margin: f64) -> Option<Tost> {
-    assert!(margin > 0.0 && margin.is_finite(), "a margin is a positive number, got {margin}");
+    assert!(
+        margin > 0.0 && margin.is_finite(),
+        "a margin is a positive number, got {margin}"
+    );
     let std = differences.std()?;
     if std == 0.0 {
         return None;
     }
     let error = std / (differences.len() as f64).sqrt();
-    Some(two_sides(differences.mean(), error, (differences.len() - 1) as f64, margin))
+    Some(two_sides(
+        differences.mean(),
+        error,
+        (differences.len() - 1) as f64,
+        margin,
+    ))
 }
 
 /// Tests whether the difference of two independent means, a − b, lies within ±`margin`,
@@ -37,8 +45,14 @@ pub fn tost_paired(differences: &Sample, margin: f64) -> Option<Tost> {
 /// # Panics
 /// If the margin is not a positive number.
 pub fn tost_welch(a: &Sample, b: &Sample, margin: f64) -> Option<Tost> {
-    assert!(margin > 0.0 && margin.is_finite(), "a margin is a positive number, got {margin}");
-    let (u, v) = (a.variance()? / a.len() as f64, b.variance()? / b.len() as f64);
+    assert!(
+        margin > 0.0 && margin.is_finite(),
+        "a margin is a positive number, got {margin}"
+    );
+    let (u, v) = (
+        a.variance()? / a.len() as f64,
+        b.variance()? / b.len() as f64,
+    );
     if u + v == 0.0 {
         return None;
     }
@@ -49,5 +63,10 @@ pub fn tost_welch(a: &Sample, b: &Sample, margin: f64) -> Option<Tost> {
 fn two_sides(mean: f64, error: f64, df: f64, margin: f64) -> Tost {
     let p_lower = student_upper((mean + margin) / error, df);
     let p_upper = student_upper((margin - mean) / error, df);
-    Tost { p_lower, p_upper, p: p_lower.max(p_upper), df }
+    Tost {
+        p_lower,
+        p_upper,
+        p: p_lower.max(p_upper),
+        df,
+    }
 }

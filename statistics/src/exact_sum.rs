@@ -88,8 +88,11 @@ fn accumulated(values: impl Iterator<Item = f64>) -> f64 {
         }
         let fraction = bits & ((1 << 52) - 1);
         // In units of 2⁻¹⁰⁷⁴ the number is its significand · 2^place; a subnormal lacks the leading bit.
-        let (significand, place) =
-            if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent - 1) };
+        let (significand, place) = if exponent == 0 {
+            (fraction, 0)
+        } else {
+            (fraction | 1 << 52, exponent - 1)
+        };
         let (at, shift) = ((place / LIMB) as usize, place % LIMB);
         let low = ((significand << shift) & 0xffff_ffff).cast_signed();
         let high = (significand >> (LIMB - shift)).cast_signed();
@@ -120,7 +123,9 @@ fn round(mut limbs: [i64; LIMBS]) -> f64 {
         limbs.iter_mut().for_each(|limb| *limb = -*limb);
         carry(&mut limbs);
     }
-    let Some(top) = limbs.iter().rposition(|limb| *limb != 0) else { return 0.0 };
+    let Some(top) = limbs.iter().rposition(|limb| *limb != 0) else {
+        return 0.0;
+    };
     // The three highest limbs have 65 bits or more, or hold everything; of what is below them only matters
     // whether it is 0.
     let base = top.saturating_sub(2);
@@ -135,7 +140,11 @@ fn round(mut limbs: [i64; LIMBS]) -> f64 {
 
 /// Returns 2^exponent for −1074 ≤ exponent ≤ 1023.
 fn power_of_two(exponent: i32) -> f64 {
-    let bits = if exponent < -1022 { 1 << (exponent + 1074) } else { ((exponent + 1023) as u64) << 52 };
+    let bits = if exponent < -1022 {
+        1 << (exponent + 1074)
+    } else {
+        ((exponent + 1023) as u64) << 52
+    };
     f64::from_bits(bits)
 }
 
@@ -157,8 +166,14 @@ mod tests {
     fn the_sum_is_rounded_once_and_ties_go_to_even() {
         let half = f64::EPSILON / 2.0;
         assert_eq!(exact_sum([1.0, half]), 1.0);
-        assert_eq!(exact_sum([1.0, half, f64::from_bits(1)]), 1.0 + f64::EPSILON);
-        assert_eq!(exact_sum([-1.0, -half, -f64::EPSILON]), -1.0 - 2.0 * f64::EPSILON);
+        assert_eq!(
+            exact_sum([1.0, half, f64::from_bits(1)]),
+            1.0 + f64::EPSILON
+        );
+        assert_eq!(
+            exact_sum([-1.0, -half, -f64::EPSILON]),
+            -1.0 - 2.0 * f64::EPSILON
+        );
     }
 
     #[test]
@@ -190,8 +205,14 @@ mod tests {
     #[test]
     fn many_numbers_do_not_overflow_a_limb() {
         let ones = (1_u64 << 53) as f64 - 1.0;
-        assert_eq!(exact_sum(std::iter::repeat_n(ones, 1 << 13)), ones * f64::from(1 << 13));
-        assert_eq!(exact_sum(std::iter::repeat_n(-ones, 1 << 13)), -ones * f64::from(1 << 13));
+        assert_eq!(
+            exact_sum(std::iter::repeat_n(ones, 1 << 13)),
+            ones * f64::from(1 << 13)
+        );
+        assert_eq!(
+            exact_sum(std::iter::repeat_n(-ones, 1 << 13)),
+            -ones * f64::from(1 << 13)
+        );
     }
 
     proptest! {

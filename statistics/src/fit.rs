@@ -56,12 +56,19 @@ impl Model {
     /// does not fit the model or gives no variance.
     pub fn error_at(self, parameters: &[f64], covariance: &[Vec<f64>], x: f64) -> Option<f64> {
         let n = self.parameters().len();
-        if parameters.len() != n || covariance.len() != n || covariance.iter().any(|row| row.len() != n) {
+        if parameters.len() != n
+            || covariance.len() != n
+            || covariance.iter().any(|row| row.len() != n)
+        {
             return None;
         }
         let (_, gradient) = self.value(parameters, x);
         let through = |row: &Vec<f64>| row.iter().zip(&gradient).map(|(c, g)| c * g).sum::<f64>();
-        let variance: f64 = covariance.iter().zip(&gradient).map(|(row, g)| g * through(row)).sum();
+        let variance: f64 = covariance
+            .iter()
+            .zip(&gradient)
+            .map(|(row, g)| g * through(row))
+            .sum();
         (variance.is_finite() && variance >= 0.0).then(|| variance.sqrt())
     }
 
@@ -80,7 +87,8 @@ impl Model {
                 let kappa = p.get(2).copied().unwrap_or(0.0);
                 let bottom = 1.0 + p[1] * (x - 1.0) + kappa * x * (x - 1.0);
                 let by_bottom = -p[0] * x / (bottom * bottom);
-                let mut gradient = vec![x / bottom, by_bottom * (x - 1.0), by_bottom * x * (x - 1.0)];
+                let mut gradient =
+                    vec![x / bottom, by_bottom * (x - 1.0), by_bottom * x * (x - 1.0)];
                 gradient.truncate(p.len());
                 (p[0] * x / bottom, gradient)
             }
@@ -89,12 +97,16 @@ impl Model {
 
     fn start(self, points: &[(f64, f64)]) -> Vec<f64> {
         let top = points.iter().map(|p| p.1).fold(f64::MIN, f64::max);
-        let first = points.iter().min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are points");
+        let first = points
+            .iter()
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("there are points");
         let per_one = first.1 / first.0;
         match self {
             Self::MichaelisMenten => {
                 // Hanes–Woolf: x/y is a line in x, of slope 1/Vmax.
-                let (slope, intercept) = line(&points.iter().map(|(x, y)| (*x, x / y)).collect::<Vec<_>>());
+                let (slope, intercept) =
+                    line(&points.iter().map(|(x, y)| (*x, x / y)).collect::<Vec<_>>());
                 if slope > 0.0 && intercept > 0.0 {
                     vec![1.0 / slope, intercept / slope]
                 } else {
@@ -102,7 +114,12 @@ impl Model {
                 }
             }
             Self::PowerLaw => {
-                let (b, a) = line(&points.iter().map(|(x, y)| (x.ln(), y.ln())).collect::<Vec<_>>());
+                let (b, a) = line(
+                    &points
+                        .iter()
+                        .map(|(x, y)| (x.ln(), y.ln()))
+                        .collect::<Vec<_>>(),
+                );
                 vec![a.exp(), b]
             }
             Self::Amdahl => vec![per_one, 0.1],
@@ -157,7 +174,13 @@ pub struct Fit {
 impl Fit {
     /// Returns the standard error of a parameter; `None` without a covariance.
     pub fn error(&self, parameter: usize) -> Option<f64> {
-        Some(self.covariance.as_ref()?.get(parameter)?.get(parameter)?.sqrt())
+        Some(
+            self.covariance
+                .as_ref()?
+                .get(parameter)?
+                .get(parameter)?
+                .sqrt(),
+        )
     }
 
     /// Returns the t interval of a parameter; `None` without degrees of freedom.
@@ -184,13 +207,20 @@ pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
     if points.len() < count {
         return Err(FitError::TooFewPoints);
     }
-    if points.iter().any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0)) {
+    if points
+        .iter()
+        .any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0))
+    {
         return Err(FitError::NotPositive);
     }
     let mut points = points.to_vec();
     // The order of the points must not reach the last bit.
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let rss = |p: &[f64]| sum(points.iter().map(|(x, y)| (y - model.value(p, *x).0).powi(2)));
+    let rss = |p: &[f64]| {
+        sum(points
+            .iter()
+            .map(|(x, y)| (y - model.value(p, *x).0).powi(2)))
+    };
     let mut values = model.start(&points);
     let mut best = rss(&values);
     let mut damping = 1e-3;
@@ -210,7 +240,10 @@ pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
         };
         let next: Vec<f64> = values.iter().zip(&step).map(|(v, s)| v + s).collect();
         let error = rss(&next);
-        let small = values.iter().zip(&step).all(|(v, s)| s.abs() <= 1e-13 * v.abs().max(1e-300));
+        let small = values
+            .iter()
+            .zip(&step)
+            .all(|(v, s)| s.abs() <= 1e-13 * v.abs().max(1e-300));
         if error.is_finite() && error <= best {
             (values, best) = (next, error);
             damping = (damping / 10.0).max(1e-300);
@@ -237,13 +270,27 @@ pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
             })
             .collect();
         let scaled = |column: Vec<f64>| column.into_iter().map(|v| v * best / df as f64).collect();
-        Some(inverse.ok_or(FitError::NoConvergence)?.into_iter().map(scaled).collect())
+        Some(
+            inverse
+                .ok_or(FitError::NoConvergence)?
+                .into_iter()
+                .map(scaled)
+                .collect(),
+        )
     };
     let mean = sum(points.iter().map(|p| p.1)) / points.len() as f64;
     let total = sum(points.iter().map(|p| (p.1 - mean).powi(2)));
     let r2 = (total > 0.0).then(|| 1.0 - best / total);
     let largest_x = points[points.len() - 1].0;
-    Ok(Fit { model, values, covariance, rss: best, r2, df, largest_x })
+    Ok(Fit {
+        model,
+        values,
+        covariance,
+        rss: best,
+        r2,
+        df,
+        largest_x,
+    })
 }
 
 fn normal_equations(model: Model, p: &[f64], points: &[(f64, f64)]) -> (Vec<Vec<f64>>, Vec<f64>) {
@@ -275,7 +322,8 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
         }
     }
     for column in 0..n {
-        let pivot = (column..n).max_by(|x, y| a[*x][column].abs().total_cmp(&a[*y][column].abs()))?;
+        let pivot =
+            (column..n).max_by(|x, y| a[*x][column].abs().total_cmp(&a[*y][column].abs()))?;
         if a[pivot][column].abs() < 1e-14 {
             return None;
         }
@@ -300,7 +348,10 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
 /// Returns slope and intercept of the least-squares line.
 pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
-    let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let (mx, my) = (
+        points.iter().map(|p| p.0).sum::<f64>() / n,
+        points.iter().map(|p| p.1).sum::<f64>() / n,
+    );
     let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
     let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
     let slope = if sxx == 0.0 { 0.0 } else { sxy / sxx };
@@ -314,12 +365,20 @@ mod tests {
     #[test]
     fn the_error_of_a_curve_is_that_of_its_scale_where_nothing_else_counts() {
         // At x = 1 a power law and Amdahl's law are their first parameter.
-        let points: Vec<(f64, f64)> =
-            [1.0, 2.0, 4.0, 8.0, 16.0].map(|x: f64| (x, 3.0 * x.powf(0.8) + x % 3.0)).to_vec();
+        let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0]
+            .map(|x: f64| (x, 3.0 * x.powf(0.8) + x % 3.0))
+            .to_vec();
         for model in [Model::PowerLaw, Model::Amdahl, Model::Usl] {
             let fit = fit(model, &points).unwrap();
-            let at = |x: f64| model.error_at(&fit.values, fit.covariance.as_ref().unwrap(), x).unwrap();
-            assert!((at(1.0) / fit.error(0).unwrap() - 1.0).abs() < 1e-12, "{model:?}");
+            let at = |x: f64| {
+                model
+                    .error_at(&fit.values, fit.covariance.as_ref().unwrap(), x)
+                    .unwrap()
+            };
+            assert!(
+                (at(1.0) / fit.error(0).unwrap() - 1.0).abs() < 1e-12,
+                "{model:?}"
+            );
             assert!(at(8.0) > 0.0);
         }
         assert_eq!(Model::Amdahl.error_at(&[1.0, 0.1], &[vec![1.0]], 2.0), None);
@@ -356,19 +415,30 @@ mod tests {
             (Model::Amdahl, vec![100.0, 0.05]),
             (Model::Usl, vec![100.0, 0.05, 0.002]),
         ] {
-            let points: Vec<(f64, f64)> =
-                [1.0, 2.0, 4.0, 8.0, 16.0, 32.0].iter().map(|x| (*x, model.value(&planted, *x).0)).collect();
+            let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+                .iter()
+                .map(|x| (*x, model.value(&planted, *x).0))
+                .collect();
             let fit = fit(model, &points).unwrap();
             for (found, truth) in fit.values.iter().zip(&planted) {
-                assert!((found - truth).abs() < 1e-6 * truth, "{model:?}: {found} {truth}");
+                assert!(
+                    (found - truth).abs() < 1e-6 * truth,
+                    "{model:?}: {found} {truth}"
+                );
             }
         }
     }
 
     #[test]
     fn points_that_determine_nothing_are_refused() {
-        assert_eq!(fit(Model::Usl, &[(1.0, 1.0), (2.0, 2.0)]), Err(FitError::TooFewPoints));
-        assert_eq!(fit(Model::PowerLaw, &[(0.0, 1.0), (2.0, 2.0)]), Err(FitError::NotPositive));
+        assert_eq!(
+            fit(Model::Usl, &[(1.0, 1.0), (2.0, 2.0)]),
+            Err(FitError::TooFewPoints)
+        );
+        assert_eq!(
+            fit(Model::PowerLaw, &[(0.0, 1.0), (2.0, 2.0)]),
+            Err(FitError::NotPositive)
+        );
         let exact = fit(Model::PowerLaw, &[(1.0, 1.0), (2.0, 2.0)]).unwrap();
         assert_eq!((exact.df, exact.covariance), (0, None));
     }

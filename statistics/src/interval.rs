@@ -19,9 +19,17 @@ pub struct TInterval {
 /// # Panics
 /// If `level` is not strictly between 0 and 1.
 pub fn t_interval(sample: &Sample, level: f64) -> Option<TInterval> {
-    assert!(level > 0.0 && level < 1.0, "a confidence level lies between 0 and 1, got {level}");
+    assert!(
+        level > 0.0 && level < 1.0,
+        "a confidence level lies between 0 and 1, got {level}"
+    );
     let std = sample.std()?;
     let df = sample.len() - 1;
-    let half = student_critical((1.0 - level) / 2.0, df as f64) * std / (sample.len() as f64).sqrt();
-    Some(TInterval { low: sample.mean() - half, high: sample.mean() + half, df })
+    let half =
+        student_critical((1.0 - level) / 2.0, df as f64) * std / (sample.len() as f64).sqrt();
+    Some(TInterval {
+        low: sample.mean() - half,
+        high: sample.mean() + half,
+        df,
+    })
 }

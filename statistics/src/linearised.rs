@@ -40,13 +40,17 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     if points.len() < 2 {
         return Err(FitError::TooFewPoints);
     }
-    if points.iter().any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0)) {
+    if points
+        .iter()
+        .any(|(x, y)| !(x.is_finite() && y.is_finite() && *x > 0.0 && *y > 0.0))
+    {
         return Err(FitError::NotPositive);
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let over =
-        |f: fn(f64, f64) -> (f64, f64)| line(&points.iter().map(|(x, y)| f(*x, *y)).collect::<Vec<_>>());
+    let over = |f: fn(f64, f64) -> (f64, f64)| {
+        line(&points.iter().map(|(x, y)| f(*x, *y)).collect::<Vec<_>>())
+    };
     let (vmax, k) = match kind {
         Linearisation::LineweaverBurk => {
             let (slope, intercept) = over(|x, y| (1.0 / x, 1.0 / y));
@@ -66,12 +70,22 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     }
     let model = Model::MichaelisMenten;
     let values = vec![vmax, k];
-    let rss = sum(points.iter().map(|(x, y)| (y - model.value(&values, *x).0).powi(2)));
+    let rss = sum(points
+        .iter()
+        .map(|(x, y)| (y - model.value(&values, *x).0).powi(2)));
     let mean = sum(points.iter().map(|p| p.1)) / points.len() as f64;
     let total = sum(points.iter().map(|p| (p.1 - mean).powi(2)));
     let r2 = (total > 0.0).then(|| 1.0 - rss / total);
     let largest_x = points[points.len() - 1].0;
-    Ok(Fit { model, values, covariance: None, rss, r2, df: points.len() - 2, largest_x })
+    Ok(Fit {
+        model,
+        values,
+        covariance: None,
+        rss,
+        r2,
+        df: points.len() - 2,
+        largest_x,
+    })
 }
 
 #[cfg(test)]
@@ -88,18 +102,35 @@ mod tests {
             (Linearisation::EadieHofstee, "4935.7 212.4"),
         ] {
             let fit = fit_linearised(kind, &points).unwrap();
-            assert_eq!(format!("{:.1} {:.1}", fit.values[0], fit.values[1]), expected, "{kind:?}");
+            assert_eq!(
+                format!("{:.1} {:.1}", fit.values[0], fit.values[1]),
+                expected,
+                "{kind:?}"
+            );
             let best = crate::fit(Model::MichaelisMenten, &points).unwrap();
-            assert!(fit.rss > best.rss, "{kind:?}: least squares has the least squares");
+            assert!(
+                fit.rss > best.rss,
+                "{kind:?}: least squares has the least squares"
+            );
         }
     }
 
     #[test]
     fn points_on_the_curve_give_the_same_parameters_whatever_the_transform() {
-        let points: Vec<(f64, f64)> = [1.0, 4.0, 20.0].iter().map(|x| (*x, 900.0 * x / (12.0 + x))).collect();
-        for kind in [Linearisation::LineweaverBurk, Linearisation::HanesWoolf, Linearisation::EadieHofstee] {
+        let points: Vec<(f64, f64)> = [1.0, 4.0, 20.0]
+            .iter()
+            .map(|x| (*x, 900.0 * x / (12.0 + x)))
+            .collect();
+        for kind in [
+            Linearisation::LineweaverBurk,
+            Linearisation::HanesWoolf,
+            Linearisation::EadieHofstee,
+        ] {
             let fit = fit_linearised(kind, &points).unwrap();
-            assert!((fit.values[0] - 900.0).abs() < 1e-6 && (fit.values[1] - 12.0).abs() < 1e-7, "{kind:?}");
+            assert!(
+                (fit.values[0] - 900.0).abs() < 1e-6 && (fit.values[1] - 12.0).abs() < 1e-7,
+                "{kind:?}"
+            );
         }
     }
 }

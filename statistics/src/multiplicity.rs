@@ -30,7 +30,11 @@ fn ascending(p: &[f64]) -> Vec<usize> {
     order
 }
 
-fn adjust(p: &[f64], order: Vec<usize>, mut step: impl FnMut(usize, f64, usize) -> f64) -> Vec<f64> {
+fn adjust(
+    p: &[f64],
+    order: Vec<usize>,
+    mut step: impl FnMut(usize, f64, usize) -> f64,
+) -> Vec<f64> {
     let mut adjusted = vec![0.0; p.len()];
     for (i, at) in order.into_iter().enumerate() {
         adjusted[at] = step(i, p[at], p.len());

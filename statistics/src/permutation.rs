@@ -30,13 +30,21 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
     let extreme = |flipped: f64| (flipped / n as f64).abs() >= bound;
     if n < 60 && (1_u64 << n) <= resamples as u64 {
         let all = 1_u64 << n;
-        let count = (0..all).filter(|mask| extreme(sum(flipped(values, *mask)))).count();
-        return Some(PermutationTest { statistic, p: count as f64 / all as f64, exact: true });
+        let count = (0..all)
+            .filter(|mask| extreme(sum(flipped(values, *mask))))
+            .count();
+        return Some(PermutationTest {
+            statistic,
+            p: count as f64 / all as f64,
+            exact: true,
+        });
     }
     let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
         for hit in hits {
             // A word of the stream gives 64 signs.
-            *hit = extreme(sum(values.chunks(64).flat_map(|part| flipped(part, rng.next_u64()))));
+            *hit = extreme(sum(values
+                .chunks(64)
+                .flat_map(|part| flipped(part, rng.next_u64()))));
         }
     });
     Some(drawn(statistic, &hits))
@@ -44,13 +52,24 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
 
 /// The values, those with a sign turned whose bit is set.
 fn flipped(values: &[f64], bits: u64) -> impl Iterator<Item = f64> {
-    values.iter().enumerate().map(move |(i, v)| f64::from_bits(v.to_bits() ^ (bits >> i & 1) << 63))
+    values
+        .iter()
+        .enumerate()
+        .map(move |(i, v)| f64::from_bits(v.to_bits() ^ (bits >> i & 1) << 63))
 }
 
 /// Tests the difference of two means by exchanging labels, with `resamples` random
 /// arrangements. `None` if either group is empty.
-pub fn permutation_test_means(a: &[f64], b: &[f64], resamples: usize, seed: u64) -> Option<PermutationTest> {
-    let (first, second) = (Sample::new(a.iter().copied()).ok()?, Sample::new(b.iter().copied()).ok()?);
+pub fn permutation_test_means(
+    a: &[f64],
+    b: &[f64],
+    resamples: usize,
+    seed: u64,
+) -> Option<PermutationTest> {
+    let (first, second) = (
+        Sample::new(a.iter().copied()).ok()?,
+        Sample::new(b.iter().copied()).ok()?,
+    );
     let statistic = first.mean() - second.mean();
     let pooled = Sample::new(a.iter().chain(b).copied()).ok()?;
     let total = sum(pooled.values().iter().copied());
@@ -72,7 +91,11 @@ pub fn permutation_test_means(a: &[f64], b: &[f64], resamples: usize, seed: u64)
 
 fn drawn(statistic: f64, hits: &[bool]) -> PermutationTest {
     let extreme = hits.iter().filter(|hit| **hit).count();
-    PermutationTest { statistic, p: (extreme + 1) as f64 / (hits.len() + 1) as f64, exact: false }
+    PermutationTest {
+        statistic,
+        p: (extreme + 1) as f64 / (hits.len() + 1) as f64,
+        exact: false,
+    }
 }
 
 #[cfg(test)]
@@ -82,14 +105,20 @@ mod tests {
     #[test]
     fn five_differences_of_one_sign_have_p_one_sixteenth() {
         let test = sign_flip_test(&[1.0, 2.0, 3.0, 4.0, 5.0], 10_000, 1).unwrap();
-        assert_eq!((test.statistic, test.p, test.exact), (3.0, 2.0 / 32.0, true));
+        assert_eq!(
+            (test.statistic, test.p, test.exact),
+            (3.0, 2.0 / 32.0, true)
+        );
     }
 
     #[test]
     fn groups_far_apart_have_the_smallest_p_and_equal_groups_p_one() {
         let low: Vec<f64> = (0..12).map(f64::from).collect();
         let high: Vec<f64> = low.iter().map(|v| v + 100.0).collect();
-        assert_eq!(permutation_test_means(&low, &high, 999, 3).unwrap().p, 1.0 / 1000.0);
+        assert_eq!(
+            permutation_test_means(&low, &high, 999, 3).unwrap().p,
+            1.0 / 1000.0
+        );
         assert_eq!(permutation_test_means(&low, &low, 999, 3).unwrap().p, 1.0);
     }
 }

@@ -46,9 +46,15 @@ impl Dice {
     /// Makes dice with the faces 0 … `faces` − 1.
     pub(crate) fn new(faces: usize) -> Self {
         let faces = faces as u64;
-        let dice = Self { faces, threshold: 0 };
+        let dice = Self {
+            faces,
+            threshold: 0,
+        };
         let all = faces.saturating_pow(dice.per_word());
-        Self { threshold: all.wrapping_neg() % all, ..dice }
+        Self {
+            threshold: all.wrapping_neg() % all,
+            ..dice
+        }
     }
 
     /// How many dice one word gives: the product of their faces is at most 2⁵⁶.
@@ -107,13 +113,18 @@ mod tests {
             counts[below(&mut rng, 6)] += 1;
         }
         // Six standard deviations of a binomial count: sqrt(60000 · 1/6 · 5/6) ≈ 91.
-        assert!(counts.iter().all(|c| c.abs_diff(10_000) < 550), "{counts:?}");
+        assert!(
+            counts.iter().all(|c| c.abs_diff(10_000) < 550),
+            "{counts:?}"
+        );
     }
 
     #[test]
     fn streams_of_neighbouring_chunks_and_seeds_have_nothing_in_common() {
         let first = |seed, chunk| stream(seed, chunk).next_u64();
-        let mut words: Vec<u64> = (0..100).flat_map(|s| (0..100).map(move |c| first(s, c))).collect();
+        let mut words: Vec<u64> = (0..100)
+            .flat_map(|s| (0..100).map(move |c| first(s, c)))
+            .collect();
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), 10_000);

@@ -39,6 +39,9 @@ mod tests {
     #[test]
     fn tied_values_share_their_mean_rank() {
         let ranked = mid_ranks(&[3.0, 1.0, 3.0, 2.0]);
-        assert_eq!((ranked.ranks, ranked.tie_term), (vec![3.5, 1.0, 3.5, 2.0], 6.0));
+        assert_eq!(
+            (ranked.ranks, ranked.tie_term),
+            (vec![3.5, 1.0, 3.5, 2.0], 6.0)
+        );
     }
 }

@@ -21,7 +21,9 @@ impl Bootstrap {
     pub fn interval_of_clusters(&self, clusters: &[Vec<f64>]) -> Option<Interval> {
         let clusters = Clusters::new(clusters)?;
         let distribution = self.drawn(|rng, means| clusters.draw(rng, means))?;
-        self.interval_from(clusters.mean(), distribution, || vec![clusters.without_one()])
+        self.interval_from(clusters.mean(), distribution, || {
+            vec![clusters.without_one()]
+        })
     }
 
     /// Returns the interval of the difference of two independent means, a − b, each group
@@ -37,9 +39,15 @@ impl Bootstrap {
         let (mean_a, mean_b) = (a.mean(), b.mean());
         let (a, b) = (ResampledMean::of(a), ResampledMean::of(b));
         let distribution = self.drawn(|rng, results| {
-            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
+            difference(
+                rng,
+                results,
+                |rng, means| a.draw(rng, means),
+                |rng, means| b.draw(rng, means),
+            );
         })?;
-        let jackknife = || without_one_of_either((mean_a, a.without_one()), (mean_b, b.without_one()));
+        let jackknife =
+            || without_one_of_either((mean_a, a.without_one()), (mean_b, b.without_one()));
         self.interval_from(mean_a - mean_b, distribution, jackknife)
     }
 
@@ -50,12 +58,22 @@ impl Bootstrap {
     ///
     /// # Panics
     /// As [`Bootstrap::interval_of_clusters`].
-    pub fn interval_of_difference_of_clusters(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Interval> {
+    pub fn interval_of_difference_of_clusters(
+        &self,
+        a: &[Vec<f64>],
+        b: &[Vec<f64>],
+    ) -> Option<Interval> {
         let (a, b) = (Clusters::new(a)?, Clusters::new(b)?);
         let distribution = self.drawn(|rng, results| {
-            difference(rng, results, |rng, means| a.draw(rng, means), |rng, means| b.draw(rng, means));
+            difference(
+                rng,
+                results,
+                |rng, means| a.draw(rng, means),
+                |rng, means| b.draw(rng, means),
+            );
         })?;
-        let jackknife = || without_one_of_either((a.mean(), a.without_one()), (b.mean(), b.without_one()));
+        let jackknife =
+            || without_one_of_either((a.mean(), a.without_one()), (b.mean(), b.without_one()));
         self.interval_from(a.mean() - b.mean(), distribution, jackknife)
     }
 }
@@ -71,7 +89,10 @@ fn difference(
     let means = &mut means[..results.len()];
     a(rng, results);
     b(rng, means);
-    results.iter_mut().zip(means).for_each(|(result, mean)| *result -= *mean);
+    results
+        .iter_mut()
+        .zip(means)
+        .for_each(|(result, mean)| *result -= *mean);
 }
 
 /// The differences a − b without one unit of either, from the mean of each and its means without one.
@@ -99,10 +120,17 @@ impl Clusters {
         }
         let whole = |c: &Vec<f64>| !c.is_empty() && c.iter().all(|v| v.is_finite());
         let unit = |c: &Vec<f64>| whole(c).then(|| [exact_sum(c.iter().copied()), c.len() as f64]);
-        let mut units = clusters.iter().map(unit).collect::<Option<Vec<[f64; 2]>>>()?;
+        let mut units = clusters
+            .iter()
+            .map(unit)
+            .collect::<Option<Vec<[f64; 2]>>>()?;
         units.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
         let total = [0, 1].map(|i| exact_sum(units.iter().map(|unit| unit[i])));
-        Some(Self { total, urn: Urn::new(units.clone()), units })
+        Some(Self {
+            total,
+            urn: Urn::new(units.clone()),
+            units,
+        })
     }
 
     fn mean(&self) -> f64 {
@@ -121,7 +149,10 @@ impl Clusters {
 
     /// Returns the means without one cluster.
     fn without_one(&self) -> Vec<f64> {
-        self.units.iter().map(|[sum, size]| (self.total[0] - sum) / (self.total[1] - size)).collect()
+        self.units
+            .iter()
+            .map(|[sum, size]| (self.total[0] - sum) / (self.total[1] - size))
+            .collect()
     }
 }
 
@@ -131,15 +162,26 @@ mod tests {
     use crate::{BootstrapKind, random, t_interval};
 
     fn bootstrap(kind: BootstrapKind, seed: u64) -> Bootstrap {
-        Bootstrap { kind, resamples: 1_000, level: 0.95, seed }
+        Bootstrap {
+            kind,
+            resamples: 1_000,
+            level: 0.95,
+            seed,
+        }
     }
 
     #[test]
     fn clusters_of_one_value_are_the_ordinary_bootstrap() {
         let values: Vec<f64> = (1..=25).map(|i| f64::from(i * i % 17)).collect();
         let alone: Vec<Vec<f64>> = values.iter().map(|v| vec![*v]).collect();
-        for kind in [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca] {
-            let plain = bootstrap(kind, 1).interval_of_mean(&Sample::new(values.clone()).unwrap()).unwrap();
+        for kind in [
+            BootstrapKind::Percentile,
+            BootstrapKind::Basic,
+            BootstrapKind::Bca,
+        ] {
+            let plain = bootstrap(kind, 1)
+                .interval_of_mean(&Sample::new(values.clone()).unwrap())
+                .unwrap();
             let clustered = bootstrap(kind, 1).interval_of_clusters(&alone).unwrap();
             assert!((plain.low - clustered.low).abs() < 1e-9, "{kind:?}");
             assert!((plain.high - clustered.high).abs() < 1e-9, "{kind:?}");
@@ -148,13 +190,22 @@ mod tests {
 
     #[test]
     fn a_difference_of_clusters_of_one_value_is_the_ordinary_difference() {
-        let (a, b): (Vec<f64>, Vec<f64>) = (1..=20).map(|i| (f64::from(i), f64::from(i * i % 7))).unzip();
+        let (a, b): (Vec<f64>, Vec<f64>) = (1..=20)
+            .map(|i| (f64::from(i), f64::from(i * i % 7)))
+            .unzip();
         let alone = |values: &[f64]| values.iter().map(|v| vec![*v]).collect::<Vec<_>>();
         let sample = |values: &[f64]| Sample::new(values.iter().copied()).unwrap();
-        for kind in [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca] {
-            let plain = bootstrap(kind, 1).interval_of_difference(&sample(&a), &sample(&b)).unwrap();
-            let clustered =
-                bootstrap(kind, 1).interval_of_difference_of_clusters(&alone(&a), &alone(&b)).unwrap();
+        for kind in [
+            BootstrapKind::Percentile,
+            BootstrapKind::Basic,
+            BootstrapKind::Bca,
+        ] {
+            let plain = bootstrap(kind, 1)
+                .interval_of_difference(&sample(&a), &sample(&b))
+                .unwrap();
+            let clustered = bootstrap(kind, 1)
+                .interval_of_difference_of_clusters(&alone(&a), &alone(&b))
+                .unwrap();
             assert!((plain.low - clustered.low).abs() < 1e-9, "{kind:?}");
             assert!((plain.high - clustered.high).abs() < 1e-9, "{kind:?}");
         }
@@ -176,11 +227,19 @@ mod tests {
 
     #[test]
     fn the_order_of_clusters_and_of_their_values_decides_nothing() {
-        let mut clusters = vec![vec![1.0, 2.0, 0.3], vec![4.0], vec![2.5, 0.1], vec![9.0, 9.5]];
+        let mut clusters = vec![
+            vec![1.0, 2.0, 0.3],
+            vec![4.0],
+            vec![2.5, 0.1],
+            vec![9.0, 9.5],
+        ];
         let one = bootstrap(BootstrapKind::Bca, 3).interval_of_clusters(&clusters);
         clusters.rotate_left(2);
         clusters.iter_mut().for_each(|c| c.reverse());
-        assert_eq!(one, bootstrap(BootstrapKind::Bca, 3).interval_of_clusters(&clusters));
+        assert_eq!(
+            one,
+            bootstrap(BootstrapKind::Bca, 3).interval_of_clusters(&clusters)
+        );
     }
 
     #[test]
@@ -193,15 +252,24 @@ mod tests {
             let mut rng = random::stream(2024, trial);
             let mut uniform = || random::below(&mut rng, 1 << 20) as f64 / (1 << 20) as f64;
             let drawn = Sample::new((0..40).map(|_| uniform() * uniform())).unwrap();
-            let kinds = [BootstrapKind::Percentile, BootstrapKind::Basic, BootstrapKind::Bca];
+            let kinds = [
+                BootstrapKind::Percentile,
+                BootstrapKind::Basic,
+                BootstrapKind::Bca,
+            ];
             for (kind, hits) in kinds.into_iter().zip(&mut covered) {
-                let interval = bootstrap(kind, trial as u64).interval_of_mean(&drawn).unwrap();
+                let interval = bootstrap(kind, trial as u64)
+                    .interval_of_mean(&drawn)
+                    .unwrap();
                 *hits += usize::from(!interval.excludes(0.25));
             }
             let t = t_interval(&drawn, 0.95).unwrap();
             covered[3] += usize::from(t.low <= 0.25 && 0.25 <= t.high);
         }
-        assert!(covered.iter().all(|c| (358..=397).contains(c)), "{covered:?} of 400");
+        assert!(
+            covered.iter().all(|c| (358..=397).contains(c)),
+            "{covered:?} of 400"
+        );
     }
 
     #[test]
@@ -214,7 +282,9 @@ mod tests {
             };
             let (a, b) = (draw(35, 10_001), draw(45, 6_001));
             let kind = BootstrapKind::Percentile;
-            let interval = bootstrap(kind, trial as u64).interval_of_difference(&a, &b).unwrap();
+            let interval = bootstrap(kind, trial as u64)
+                .interval_of_difference(&a, &b)
+                .unwrap();
             covered += usize::from(!interval.excludes(2_000.0));
         }
         assert!((360..=396).contains(&covered), "{covered} of 400");

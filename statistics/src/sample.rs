@@ -42,7 +42,9 @@ impl Sample {
         // Sorted as integers: several times as fast.
         let mut keys = keys(values.into_iter().collect())?;
         keys.sort_unstable();
-        Ok(Self { sorted: keys.into_iter().map(value).collect() })
+        Ok(Self {
+            sorted: keys.into_iter().map(value).collect(),
+        })
     }
 
     /// Makes a sample of values that are finite and in ascending order, at least one.
@@ -95,7 +97,11 @@ impl Sample {
     /// Returns the coefficient of variation, std ÷ mean; `None` for one value or mean 0.
     pub fn cv(&self) -> Option<f64> {
         let mean = self.mean();
-        if mean == 0.0 { None } else { self.std().map(|std| std / mean.abs()) }
+        if mean == 0.0 {
+            None
+        } else {
+            self.std().map(|std| std / mean.abs())
+        }
     }
 
     /// Returns the median.
@@ -125,17 +131,28 @@ pub(crate) struct Place {
 impl Place {
     /// Returns the place of the quantile of probability `p` among `n` values.
     pub(crate) fn of(p: f64, n: usize) -> Self {
-        assert!((0.0..=1.0).contains(&p), "a probability lies between 0 and 1, got {p}");
+        assert!(
+            (0.0..=1.0).contains(&p),
+            "a probability lies between 0 and 1, got {p}"
+        );
         let at = (n - 1) as f64 * p;
         let low = at.floor() as usize;
-        Self { low, high: (low + 1).min(n - 1), weight: at - low as f64 }
+        Self {
+            low,
+            high: (low + 1).min(n - 1),
+            weight: at - low as f64,
+        }
     }
 
     /// Interpolates between the values of its ranks.
     pub(crate) fn between(&self, a: f64, b: f64) -> f64 {
         let weight = self.weight;
         // As NumPy: from the nearer end, so that weight 1 gives b to the bit.
-        let value = if weight < 0.5 { a + (b - a) * weight } else { b - (b - a) * (1.0 - weight) };
+        let value = if weight < 0.5 {
+            a + (b - a) * weight
+        } else {
+            b - (b - a) * (1.0 - weight)
+        };
         value.clamp(a, b)
     }
 }
@@ -147,7 +164,11 @@ pub(crate) fn mean(values: impl Iterator<Item = f64> + Clone, n: usize) -> f64 {
 }
 
 /// Returns the variance of `n` values about their mean, divisor n − 1; `None` for one value.
-pub(crate) fn variance(values: impl Iterator<Item = f64> + Clone, n: usize, mean: f64) -> Option<f64> {
+pub(crate) fn variance(
+    values: impl Iterator<Item = f64> + Clone,
+    n: usize,
+    mean: f64,
+) -> Option<f64> {
     (n > 1).then(|| exact_sum(values.map(|v| (v - mean) * (v - mean))) / (n - 1) as f64)
 }
 
@@ -163,7 +184,10 @@ pub(crate) fn keys(values: Vec<f64>) -> Result<Vec<i64>, SampleError> {
     if let Some(at) = values.iter().position(|v| !v.is_finite()) {
         return Err(SampleError::NotFinite(at));
     }
-    Ok(values.into_iter().map(|v| flip((v + 0.0).to_bits().cast_signed())).collect())
+    Ok(values
+        .into_iter()
+        .map(|v| flip((v + 0.0).to_bits().cast_signed()))
+        .collect())
 }
 
 /// Returns the value of a key.
@@ -182,7 +206,11 @@ pub(crate) fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut total, mut lost) = (0.0_f64, 0.0_f64);
     for value in values {
         let next = total + value;
-        lost += if total.abs() >= value.abs() { (total - next) + value } else { (value - next) + total };
+        lost += if total.abs() >= value.abs() {
+            (total - next) + value
+        } else {
+            (value - next) + total
+        };
         total = next;
     }
     total + lost
@@ -208,7 +236,10 @@ mod tests {
     #[test]
     fn one_value_has_a_mean_but_no_spread() {
         let one = Sample::new([3.0]).unwrap();
-        assert_eq!((one.mean(), one.std(), one.cv(), one.median()), (3.0, None, None, 3.0));
+        assert_eq!(
+            (one.mean(), one.std(), one.cv(), one.median()),
+            (3.0, None, None, 3.0)
+        );
     }
 
     #[test]
@@ -234,8 +265,16 @@ mod tests {
     fn a_sample_is_sorted_by_size_with_one_zero() {
         let given = [1e-310, -0.0, f64::MAX, -2.5, 0.0, -1e300, 7.0, -2.5];
         let sample = Sample::new(given).unwrap();
-        assert_eq!(sample.values(), [-1e300, -2.5, -2.5, 0.0, 0.0, 1e-310, 7.0, f64::MAX]);
-        assert!(sample.values().iter().all(|v| v.to_bits() != (-0.0_f64).to_bits()));
+        assert_eq!(
+            sample.values(),
+            [-1e300, -2.5, -2.5, 0.0, 0.0, 1e-310, 7.0, f64::MAX]
+        );
+        assert!(
+            sample
+                .values()
+                .iter()
+                .all(|v| v.to_bits() != (-0.0_f64).to_bits())
+        );
     }
 
     proptest! {

@@ -20,8 +20,14 @@ impl Selection {
     /// If there is no value, or one is NaN or infinite.
     pub fn new(values: Vec<f64>) -> Result<Self, SampleError> {
         let keys = sample::keys(values)?;
-        let ends = keys.iter().fold((i64::MAX, i64::MIN), |(low, high), k| (low.min(*k), high.max(*k)));
-        Ok(Self { keys, least: sample::value(ends.0), most: sample::value(ends.1) })
+        let ends = keys.iter().fold((i64::MAX, i64::MIN), |(low, high), k| {
+            (low.min(*k), high.max(*k))
+        });
+        Ok(Self {
+            keys,
+            least: sample::value(ends.0),
+            most: sample::value(ends.1),
+        })
     }
 
     fn values(&self) -> impl Iterator<Item = f64> + Clone {
@@ -47,12 +53,16 @@ impl Selection {
     /// Returns the arithmetic mean, and the sample standard deviation, divisor n − 1; `None` for one value.
     pub fn mean_and_std(&self) -> (f64, Option<f64>) {
         let mean = sample::mean(self.values(), self.len()).clamp(self.least, self.most);
-        (mean, sample::variance(self.values(), self.len(), mean).map(f64::sqrt))
+        (
+            mean,
+            sample::variance(self.values(), self.len(), mean).map(f64::sqrt),
+        )
     }
 
     /// Returns how many values are below the given one, and how many equal it.
     pub(crate) fn below_and_equal(&self, value: f64) -> (usize, usize) {
-        let count = |holds: fn(&f64, &f64) -> bool| self.values().filter(|v| holds(v, &value)).count();
+        let count =
+            |holds: fn(&f64, &f64) -> bool| self.values().filter(|v| holds(v, &value)).count();
         (count(|v, value| v < value), count(|v, value| v == value))
     }
 
@@ -63,13 +73,22 @@ impl Selection {
     /// # Panics
     /// If a probability is outside \[0, 1\] or NaN.
     pub fn quantiles(&mut self, probabilities: &[f64]) -> Vec<f64> {
-        let places: Vec<Place> = probabilities.iter().map(|p| Place::of(*p, self.len())).collect();
-        let mut ranks: Vec<usize> = places.iter().flat_map(|place| [place.low, place.high]).collect();
+        let places: Vec<Place> = probabilities
+            .iter()
+            .map(|p| Place::of(*p, self.len()))
+            .collect();
+        let mut ranks: Vec<usize> = places
+            .iter()
+            .flat_map(|place| [place.low, place.high])
+            .collect();
         ranks.sort_unstable();
         ranks.dedup();
         select(&mut self.keys, 0, &ranks);
         let value = |rank: usize| sample::value(self.keys[rank]);
-        places.iter().map(|place| place.between(value(place.low), value(place.high))).collect()
+        places
+            .iter()
+            .map(|place| place.between(value(place.low), value(place.high)))
+            .collect()
     }
 }
 
@@ -77,7 +96,9 @@ impl Selection {
 fn select(keys: &mut [i64], first: usize, ranks: &[usize]) {
     // The one nearest the middle first: it leaves the least to search for the others.
     let middle = first + keys.len() / 2;
-    let Some(at) = (0..ranks.len()).min_by_key(|at| ranks[*at].abs_diff(middle)) else { return };
+    let Some(at) = (0..ranks.len()).min_by_key(|at| ranks[*at].abs_diff(middle)) else {
+        return;
+    };
     let (left, _, right) = keys.select_nth_unstable(ranks[at] - first);
     select(left, first, &ranks[..at]);
     select(right, ranks[at] + 1, &ranks[at + 1..]);
@@ -93,7 +114,10 @@ mod tests {
     #[test]
     fn what_is_no_sample_is_no_selection() {
         assert_eq!(Selection::new(Vec::new()).unwrap_err(), SampleError::Empty);
-        assert_eq!(Selection::new(vec![1.0, f64::NAN]).unwrap_err(), SampleError::NotFinite(1));
+        assert_eq!(
+            Selection::new(vec![1.0, f64::NAN]).unwrap_err(),
+            SampleError::NotFinite(1)
+        );
     }
 
     fn probabilities() -> impl Strategy<Value = Vec<f64>> {

@@ -32,7 +32,10 @@ pub fn kendall_trend(series: &[Vec<f64>]) -> Option<Trend> {
     for values in series {
         let n = values.len();
         for (i, a) in values.iter().enumerate() {
-            s += values[i + 1..].iter().map(|b| i64::from(b > a) - i64::from(b < a)).sum::<i64>();
+            s += values[i + 1..]
+                .iter()
+                .map(|b| i64::from(b > a) - i64::from(b < a))
+                .sum::<i64>();
         }
         pairs += n * n.saturating_sub(1) / 2;
         let cubic = |t: f64| t * (t - 1.0) * (2.0 * t + 5.0);
@@ -62,7 +65,12 @@ pub fn kendall_trend(series: &[Vec<f64>]) -> Option<Trend> {
     // S = pairs − 2·inversions, symmetric about 0.
     let at_most = (pairs as u64 - s.unsigned_abs()) as usize / 2;
     let p = (2.0 * chances[..=at_most].iter().sum::<f64>()).min(1.0);
-    Some(Trend { s, p, least: (2.0 * chances[0]).min(1.0), method: Method::Exact })
+    Some(Trend {
+        s,
+        p,
+        least: (2.0 * chances[0]).min(1.0),
+        method: Method::Exact,
+    })
 }
 
 /// Returns the chance of each total number of inversions in random orders of these lengths: the
@@ -102,11 +110,15 @@ pub struct StratifiedRanks {
 /// `None` if no stratum has two different values in two non-empty groups.
 pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
     let (mut sum, mut variance, mut used) = (0.0, 0.0, 0);
-    for (a, b) in strata.iter().filter(|(a, b)| !a.is_empty() && !b.is_empty()) {
+    for (a, b) in strata
+        .iter()
+        .filter(|(a, b)| !a.is_empty() && !b.is_empty())
+    {
         let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
         let ranked = mid_ranks(&pooled);
         let (n, total) = (a.len() as f64, pooled.len() as f64);
-        let spread = n * b.len() as f64 / 12.0 * (total + 1.0 - ranked.tie_term / (total * (total - 1.0)));
+        let spread =
+            n * b.len() as f64 / 12.0 * (total + 1.0 - ranked.tie_term / (total * (total - 1.0)));
         if spread <= 0.0 {
             continue;
         }
@@ -119,7 +131,11 @@ pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
         return None;
     }
     let z = sum / variance.sqrt();
-    Some(StratifiedRanks { z, p: (2.0 * normal_upper(z.abs())).min(1.0), strata: used })
+    Some(StratifiedRanks {
+        z,
+        p: (2.0 * normal_upper(z.abs())).min(1.0),
+        strata: used,
+    })
 }
 
 /// Returns which hypotheses of a family can be rejected at all, by the smallest p value each can
@@ -128,7 +144,9 @@ pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
 /// the chance of any false rejection at α.
 pub fn tarone_family(least: &[f64], alpha: f64) -> Vec<bool> {
     let within = |k: usize| least.iter().filter(|p| **p <= alpha / k as f64).count();
-    let k = (1..=least.len().max(1)).find(|k| within(*k) <= *k).unwrap_or(1);
+    let k = (1..=least.len().max(1))
+        .find(|k| within(*k) <= *k)
+        .unwrap_or(1);
     least.iter().map(|p| *p <= alpha / k as f64).collect()
 }
 
@@ -146,7 +164,10 @@ mod tests {
     fn a_strictly_rising_series_has_two_in_n_factorial() {
         for (n, orders) in [(3, 6.0), (4, 24.0), (5, 120.0), (8, 40_320.0)] {
             let trend = kendall_trend(&[rising(n)]).unwrap();
-            assert_eq!((trend.s, trend.method), ((n * (n - 1) / 2) as i64, Method::Exact));
+            assert_eq!(
+                (trend.s, trend.method),
+                ((n * (n - 1) / 2) as i64, Method::Exact)
+            );
             assert!((trend.p - 2.0 / orders).abs() < 1e-15 && trend.p == trend.least);
         }
     }
@@ -154,8 +175,14 @@ mod tests {
     #[test]
     fn the_exact_tails_are_those_of_kendalls_table() {
         // Upper tails of S for n = 4, 5, 8 and 10 (Kendall, Rank Correlation Methods, table 1).
-        let table =
-            [(4, 4, 0.167), (5, 6, 0.117), (5, 8, 0.042), (8, 16, 0.031), (10, 21, 0.036), (10, 29, 0.0046)];
+        let table = [
+            (4, 4, 0.167),
+            (5, 6, 0.117),
+            (5, 8, 0.042),
+            (8, 16, 0.031),
+            (10, 21, 0.036),
+            (10, 29, 0.0046),
+        ];
         for (n, s, tail) in table {
             let chances = inversions(&[n]);
             let inverted = (n * (n - 1) / 2 - s) / 2;
@@ -181,7 +208,10 @@ mod tests {
         let expected = 2.0 * normal_upper(42.0 / 123.0_f64.sqrt());
         assert_eq!((trend.s, trend.method), (43, Method::Normal));
         assert!((trend.p - expected).abs() < 1e-15);
-        assert_eq!(kendall_trend(&[rising(200)]).unwrap().method, Method::Normal);
+        assert_eq!(
+            kendall_trend(&[rising(200)]).unwrap().method,
+            Method::Normal
+        );
         assert_eq!(kendall_trend(&[vec![2.0; 9]]), None);
         assert_eq!(kendall_trend(&[]), None);
     }
@@ -200,7 +230,10 @@ mod tests {
     #[test]
     fn a_hypothesis_that_can_never_be_rejected_costs_the_others_nothing() {
         let alpha = 0.05;
-        assert_eq!(tarone_family(&[0.001, 0.3, 0.2], alpha), [true, false, false]);
+        assert_eq!(
+            tarone_family(&[0.001, 0.3, 0.2], alpha),
+            [true, false, false]
+        );
         assert_eq!(tarone_family(&[0.02, 0.02], alpha), [true, true]);
         assert_eq!(tarone_family(&[0.03, 0.03], alpha), [false, false]);
         assert_eq!(tarone_family(&[], alpha), [] as [bool; 0]);

@@ -32,8 +32,11 @@ pub struct Survival {
 /// without any, or with one that is not finite. A value equal to a bound ended before it, by
 /// the usual convention.
 pub fn kaplan_meier(observed: &[f64], censored: &[f64]) -> Option<Survival> {
-    let mut all: Vec<(f64, bool)> =
-        observed.iter().map(|v| (*v, true)).chain(censored.iter().map(|v| (*v, false))).collect();
+    let mut all: Vec<(f64, bool)> = observed
+        .iter()
+        .map(|v| (*v, true))
+        .chain(censored.iter().map(|v| (*v, false)))
+        .collect();
     if all.is_empty() || all.iter().any(|(v, _)| !v.is_finite()) {
         return None;
     }
@@ -45,14 +48,29 @@ pub fn kaplan_meier(observed: &[f64], censored: &[f64]) -> Option<Survival> {
         if ended > 0 {
             let (d, r) = (ended as f64, at_risk as f64);
             survival *= 1.0 - d / r;
-            greenwood += if ended < at_risk { d / (r * (r - d)) } else { 0.0 };
+            greenwood += if ended < at_risk {
+                d / (r * (r - d))
+            } else {
+                0.0
+            };
             let std_error = survival * f64::sqrt(greenwood);
-            steps.push(Step { at: group[0].0, at_risk, ended, survival, std_error });
+            steps.push(Step {
+                at: group[0].0,
+                at_risk,
+                ended,
+                survival,
+                std_error,
+            });
         }
         at_risk -= group.len();
     }
     let largest = all[all.len() - 1].0;
-    Some(Survival { steps, observed: observed.len(), censored: censored.len(), largest })
+    Some(Survival {
+        steps,
+        observed: observed.len(),
+        censored: censored.len(),
+        largest,
+    })
 }
 
 impl Survival {
@@ -64,9 +82,15 @@ impl Survival {
     /// # Panics
     /// If `p` is not strictly between 0 and 1.
     pub fn quantile(&self, p: f64) -> Option<f64> {
-        assert!(p > 0.0 && p < 1.0, "a probability lies strictly between 0 and 1, got {p}");
+        assert!(
+            p > 0.0 && p < 1.0,
+            "a probability lies strictly between 0 and 1, got {p}"
+        );
         // A product of shares may miss 1 − p by its rounding.
-        self.steps.iter().find(|s| s.survival <= 1.0 - p + 1e-12).map(|s| s.at)
+        self.steps
+            .iter()
+            .find(|s| s.survival <= 1.0 - p + 1e-12)
+            .map(|s| s.at)
     }
 }
 
@@ -87,8 +111,14 @@ mod tests {
     #[test]
     fn a_quantile_beyond_the_last_end_is_unknown_and_not_the_bound() {
         let curve = kaplan_meier(&[1.0, 2.0], &[10.0, 10.0]).unwrap();
-        assert_eq!((curve.quantile(0.5), curve.quantile(0.51)), (Some(2.0), None));
-        assert_eq!((curve.largest, curve.observed, curve.censored), (10.0, 2, 2));
+        assert_eq!(
+            (curve.quantile(0.5), curve.quantile(0.51)),
+            (Some(2.0), None)
+        );
+        assert_eq!(
+            (curve.largest, curve.observed, curve.censored),
+            (10.0, 2, 2)
+        );
     }
 
     #[test]

@@ -22,8 +22,14 @@ pub fn sign_test(differences: &[f64]) -> SignTest {
     let negative = differences.iter().filter(|d| **d < 0.0).count();
     let n = (positive + negative) as u64;
     let few = positive.min(negative) as u64;
-    let tail: f64 = (0..=few).map(|k| (ln_choose(n, k) - n as f64 * std::f64::consts::LN_2).exp()).sum();
-    SignTest { positive, negative, p: (2.0 * tail).min(1.0) }
+    let tail: f64 = (0..=few)
+        .map(|k| (ln_choose(n, k) - n as f64 * std::f64::consts::LN_2).exp())
+        .sum();
+    SignTest {
+        positive,
+        negative,
+        p: (2.0 * tail).min(1.0),
+    }
 }
 
 /// The result of a t test.
@@ -51,7 +57,10 @@ pub fn paired_t(differences: &Sample) -> Option<StudentTest> {
 /// Tests whether two independent groups have the same mean, variances not assumed equal
 /// (Welch 1947); `None` if a group has one value or neither has spread.
 pub fn welch_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
-    let (u, v) = (a.variance()? / a.len() as f64, b.variance()? / b.len() as f64);
+    let (u, v) = (
+        a.variance()? / a.len() as f64,
+        b.variance()? / b.len() as f64,
+    );
     if u + v == 0.0 {
         return None;
     }
@@ -73,11 +82,18 @@ pub fn pooled_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
     if pooled == 0.0 {
         return None;
     }
-    Some(student((a.mean() - b.mean()) / (pooled * (1.0 / n + 1.0 / m)).sqrt(), df))
+    Some(student(
+        (a.mean() - b.mean()) / (pooled * (1.0 / n + 1.0 / m)).sqrt(),
+        df,
+    ))
 }
 
 fn student(t: f64, df: f64) -> StudentTest {
-    StudentTest { t, df, p: (2.0 * student_upper(t.abs(), df)).min(1.0) }
+    StudentTest {
+        t,
+        df,
+        p: (2.0 * student_upper(t.abs(), df)).min(1.0),
+    }
 }
 
 /// The result of a Mann–Whitney U test.
@@ -101,7 +117,11 @@ pub fn mann_whitney_u(a: &Sample, b: &Sample, continuity: Continuity) -> Option<
     let u = ranked.ranks[..n].iter().sum::<f64>() - (n * (n + 1)) as f64 / 2.0;
     if n.min(m) <= 8 && ranked.tie_term == 0.0 {
         let larger = u.max((n * m) as f64 - u) as usize;
-        return Some(MannWhitney { u, p: exact_u(n, m, larger), method: Method::Exact });
+        return Some(MannWhitney {
+            u,
+            p: exact_u(n, m, larger),
+            method: Method::Exact,
+        });
     }
     let total = (n + m) as f64;
     let product = (n * m) as f64;
@@ -114,7 +134,11 @@ pub fn mann_whitney_u(a: &Sample, b: &Sample, continuity: Continuity) -> Option<
         Continuity::Corrected => 0.5,
     };
     let z = (u.max(product - u) - product / 2.0 - half) / variance.sqrt();
-    Some(MannWhitney { u, p: (2.0 * normal_upper(z)).min(1.0), method: Method::Normal })
+    Some(MannWhitney {
+        u,
+        p: (2.0 * normal_upper(z)).min(1.0),
+        method: Method::Normal,
+    })
 }
 
 /// Returns 2·P(U ≥ u), capped at 1: arrangements counted by recurrence over group sizes.
@@ -156,7 +180,10 @@ mod tests {
 
     #[test]
     fn groups_of_three_without_overlap_have_p_one_tenth() {
-        let (a, b) = (Sample::new([1.0, 2.0, 3.0]).unwrap(), Sample::new([4.0, 5.0, 6.0]).unwrap());
+        let (a, b) = (
+            Sample::new([1.0, 2.0, 3.0]).unwrap(),
+            Sample::new([4.0, 5.0, 6.0]).unwrap(),
+        );
         let test = mann_whitney_u(&a, &b, Continuity::None).unwrap();
         assert_eq!((test.u, test.method), (0.0, Method::Exact));
         assert!((test.p - 0.1).abs() < 1e-12);

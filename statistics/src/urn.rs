@@ -21,7 +21,10 @@ impl<const W: usize> Urn<W> {
     /// Makes an urn of two units or more.
     pub(crate) fn new(units: Vec<[f64; W]>) -> Self {
         let table: Vec<[f64; W]> = if units.len() <= PAIRED {
-            units.iter().flat_map(|a| units.iter().map(|b| plus(*a, *b))).collect()
+            units
+                .iter()
+                .flat_map(|a| units.iter().map(|b| plus(*a, *b)))
+                .collect()
         } else {
             units.clone()
         };
@@ -97,7 +100,11 @@ impl<const W: usize> Urn<W> {
         mut done: impl FnMut(T),
     ) {
         let n = self.units.len();
-        let (rolls, single) = if n <= PAIRED { (n / 2, n % 2 == 1) } else { (n, false) };
+        let (rolls, single) = if n <= PAIRED {
+            (n / 2, n % 2 == 1)
+        } else {
+            (n, false)
+        };
         // Copies stay in registers.
         let (dice, mut stream) = (self.dice, rng.clone());
         for _ in 0..count {
@@ -108,7 +115,11 @@ impl<const W: usize> Urn<W> {
                 }
             }
             if rolls % N > 0 {
-                for (sum, face) in sums.iter_mut().zip(dice.roll::<N>(&mut stream)).take(rolls % N) {
+                for (sum, face) in sums
+                    .iter_mut()
+                    .zip(dice.roll::<N>(&mut stream))
+                    .take(rolls % N)
+                {
                     add(sum, Drawn::Face(face));
                 }
             }
@@ -174,7 +185,10 @@ mod tests {
             let expected = resamples as f64;
             let squared = |c: u32| (f64::from(c) - expected).powi(2) / expected;
             let share = counts(n, resamples).into_iter().map(squared).sum::<f64>() / (n - 1) as f64;
-            assert!((share - 1.0).abs() < 6.0 * (2.0 / (n - 1) as f64).sqrt(), "{n} units: {share}");
+            assert!(
+                (share - 1.0).abs() < 6.0 * (2.0 / (n - 1) as f64).sqrt(),
+                "{n} units: {share}"
+            );
         }
     }
 
@@ -194,7 +208,10 @@ mod tests {
                 }
             }
             let expected = f64::from(pairs) / 25.0;
-            let chi: f64 = counts.iter().map(|c| (f64::from(*c) - expected).powi(2) / expected).sum();
+            let chi: f64 = counts
+                .iter()
+                .map(|c| (f64::from(*c) - expected).powi(2) / expected)
+                .sum();
             // 24 degrees of freedom: above 70 once in 10⁶ times.
             assert!(chi < 70.0, "{n} units: {chi}");
         }

@@ -95,8 +95,11 @@ pub fn wilcoxon_signed_rank(
     if n_nonzero == 0 {
         return None;
     }
-    let kept: Vec<f64> =
-        differences.iter().copied().filter(|d| zeros != ZeroHandling::Wilcox || *d != 0.0).collect();
+    let kept: Vec<f64> = differences
+        .iter()
+        .copied()
+        .filter(|d| zeros != ZeroHandling::Wilcox || *d != 0.0)
+        .collect();
     let sizes: Vec<f64> = kept.iter().map(|d| d.abs()).collect();
     let ranked = mid_ranks(&sizes);
     let (mut w_plus, mut w_minus, mut zero_ranks) = (0.0, 0.0, 0.0);
@@ -113,7 +116,13 @@ pub fn wilcoxon_signed_rank(
     }
     if zero_count == 0 && ranked.tie_term == 0.0 && n_nonzero <= EXACT_LIMIT {
         let p = exact_two_sided(n_nonzero, w_plus.min(w_minus) as usize);
-        return Some(Wilcoxon { w_plus, w_minus, p, n_nonzero, method: Method::Exact });
+        return Some(Wilcoxon {
+            w_plus,
+            w_minus,
+            p,
+            n_nonzero,
+            method: Method::Exact,
+        });
     }
     let n = kept.len() as f64;
     let mut mean = n * (n + 1.0) / 4.0;
@@ -133,7 +142,13 @@ pub fn wilcoxon_signed_rank(
         Continuity::Corrected => distance - if distance > 0.0 { 0.5 } else { 0.0 },
     };
     let p = (2.0 * normal_upper(distance / variance.sqrt())).min(1.0);
-    Some(Wilcoxon { w_plus, w_minus, p, n_nonzero, method: Method::Normal })
+    Some(Wilcoxon {
+        w_plus,
+        w_minus,
+        p,
+        n_nonzero,
+        method: Method::Normal,
+    })
 }
 
 /// Returns 2·P(W ≤ w), capped at 1, of the signed-rank statistic of `n` differences: the
@@ -157,16 +172,29 @@ mod tests {
 
     #[test]
     fn six_differences_of_one_sign_have_p_one_thirtysecond() {
-        let test =
-            wilcoxon_signed_rank(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], ZeroHandling::Wilcox, Continuity::None)
-                .unwrap();
-        assert_eq!((test.p, test.method, test.w_plus), (2.0 / 64.0, Method::Exact, 21.0));
+        let test = wilcoxon_signed_rank(
+            &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+            ZeroHandling::Wilcox,
+            Continuity::None,
+        )
+        .unwrap();
+        assert_eq!(
+            (test.p, test.method, test.w_plus),
+            (2.0 / 64.0, Method::Exact, 21.0)
+        );
     }
 
     #[test]
     fn only_zeros_leave_nothing_to_test() {
-        for zeros in [ZeroHandling::Wilcox, ZeroHandling::Pratt, ZeroHandling::Zsplit] {
-            assert_eq!(wilcoxon_signed_rank(&[0.0, 0.0], zeros, Continuity::None), None);
+        for zeros in [
+            ZeroHandling::Wilcox,
+            ZeroHandling::Pratt,
+            ZeroHandling::Zsplit,
+        ] {
+            assert_eq!(
+                wilcoxon_signed_rank(&[0.0, 0.0], zeros, Continuity::None),
+                None
+            );
             assert_eq!(wilcoxon_signed_rank(&[], zeros, Continuity::None), None);
         }
     }

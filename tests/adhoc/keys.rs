@@ -12,7 +12,10 @@ const KEY: &str = "sk-do-not-tell-0123456789";
 const LAUNCH: &str = ", api-key-env: ELSEWHERE_KEY";
 
 fn guarded() -> ReferenceServer {
-    server(Behaviour { api_key: Some(KEY.to_owned()), ..Behaviour::default() })
+    server(Behaviour {
+        api_key: Some(KEY.to_owned()),
+        ..Behaviour::default()
+    })
 }
 
 /// Asserts that no file under a folder holds a text; returns how many were looked at.
@@ -24,7 +27,11 @@ fn assert_nowhere(folder: &Path, text: &str) -> usize {
             files += assert_nowhere(&path, text);
         } else if path.is_file() {
             let bytes = fs::read(&path).expect("a file");
-            assert!(!bytes.windows(text.len()).any(|w| w == text.as_bytes()), "{}", path.display());
+            assert!(
+                !bytes.windows(text.len()).any(|w| w == text.as_bytes()),
+                "{}",
+                path.display()
+            );
             files += 1;
         }
     }
@@ -40,7 +47,10 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
     // One token to see that it is ready, then the load.
     assert_eq!(server.truth(3).len(), 3);
     assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
-    assert!(assert_nowhere(folder.path(), "sk-do") > 10, "too few files to be a store");
+    assert!(
+        assert_nowhere(folder.path(), "sk-do") > 10,
+        "too few files to be a store"
+    );
 
     // What is known already needs no server, and so no key.
     outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY")).ok();
@@ -49,7 +59,11 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
     // Measuring again uses the server, though what is known of it is known already.
     let [mut run, _] = run_and_plan(folder.path());
     let shown = outcome(run.args(["--fresh", "steps"]).env_remove("ELSEWHERE_KEY"));
-    assert!(shown.code == Some(4) && shown.stderr.contains("`ELSEWHERE_KEY`"), "{}", shown.stderr);
+    assert!(
+        shown.code == Some(4) && shown.stderr.contains("`ELSEWHERE_KEY`"),
+        "{}",
+        shown.stderr
+    );
     assert_eq!(server.truth(0).len(), 3);
 }
 
@@ -61,8 +75,14 @@ fn a_wrong_key_is_told_and_not_repeated() {
     let shown = outcome(run.env("ELSEWHERE_KEY", "sk-wrong-0123456789"));
     assert_ne!(shown.code, Some(0));
     let all = shown.stdout + &shown.stderr;
-    assert!(all.contains("refuses us: /v1/models answered 401") && all.contains("[API key]"), "{all}");
-    assert!(all.contains("look whether `ELSEWHERE_KEY` holds the key of this server"), "{all}");
+    assert!(
+        all.contains("refuses us: /v1/models answered 401") && all.contains("[API key]"),
+        "{all}"
+    );
+    assert!(
+        all.contains("look whether `ELSEWHERE_KEY` holds the key of this server"),
+        "{all}"
+    );
     assert!(!all.contains("sk-wrong"), "{all}");
     assert_nowhere(folder.path(), "sk-wrong");
 }
@@ -74,14 +94,20 @@ fn a_server_that_wants_a_key_says_how_to_give_it() {
     let shown = outcome(&mut experiment(folder.path(), &server.url(), ""));
     assert_ne!(shown.code, Some(0));
     let all = shown.stdout + &shown.stderr;
-    assert!(all.contains("401") && all.contains("`launch.api-key-env`"), "{all}");
+    assert!(
+        all.contains("401") && all.contains("`launch.api-key-env`"),
+        "{all}"
+    );
 }
 
 /// Returns `run` and `plan` of the experiment in a folder.
 fn run_and_plan(folder: &Path) -> [Command; 2] {
     ["run", "plan"].map(|what| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-        command.args([what, "elsewhere.yaml"]).current_dir(folder).env("XDG_CONFIG_HOME", "/nowhere");
+        command
+            .args([what, "elsewhere.yaml"])
+            .current_dir(folder)
+            .env("XDG_CONFIG_HOME", "/nowhere");
         command
     })
 }
@@ -98,7 +124,9 @@ fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
                         API key, is not set\n  --> elsewhere.yaml:14:38  (stages.machine.engine)\n";
         assert!(shown.stderr.contains(expected), "{}", shown.stderr);
         assert!(
-            shown.stderr.contains("\nhint: run with `ELSEWHERE_KEY=… benchtrail run …`"),
+            shown
+                .stderr
+                .contains("\nhint: run with `ELSEWHERE_KEY=… benchtrail run …`"),
             "{}",
             shown.stderr
         );
@@ -118,14 +146,20 @@ fn a_load_stage_whose_key_is_not_set_or_no_key_is_told_before_anything_is_sent()
     for mut command in run_and_plan(folder.path()) {
         let unset = outcome(command.env_remove("OTHER_KEY"));
         let unfit = outcome(command.env("OTHER_KEY", "sk-do not tell"));
-        for (shown, what) in [(unset, "is not set"), (unfit, "holds no API key that fits into a header")] {
+        for (shown, what) in [
+            (unset, "is not set"),
+            (unfit, "holds no API key that fits into a header"),
+        ] {
             assert_eq!(shown.code, Some(4));
             let all = shown.stdout + &shown.stderr;
             assert!(
                 all.contains("error: the environment variable `OTHER_KEY`") && all.contains(what),
                 "{all}"
             );
-            assert!(all.contains("--> elsewhere.yaml:17:18  (stages.steps.api-key-env)"), "{all}");
+            assert!(
+                all.contains("--> elsewhere.yaml:17:18  (stages.steps.api-key-env)"),
+                "{all}"
+            );
             assert!(!all.contains("sk-do"), "{all}");
         }
     }

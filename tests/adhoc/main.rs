@@ -20,7 +20,11 @@ struct Outcome {
 
 fn command(url: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-    command.args(["load", "--url", url]).args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir());
+    command
+        .args(["load", "--url", url])
+        .args(more)
+        .stdin(Stdio::null())
+        .current_dir(std::env::temp_dir());
     command.env("XDG_CONFIG_HOME", "/nowhere");
     command
 }
@@ -38,7 +42,10 @@ fn experiment(folder: &Path, url: &str, launch: &str) -> Command {
     fs::write(folder.join("elsewhere.yaml"), experiment).expect("a file");
     fs::create_dir_all(folder.join(".benchtrail")).expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-    command.args(["run", "elsewhere.yaml"]).current_dir(folder).env("XDG_CONFIG_HOME", "/nowhere");
+    command
+        .args(["run", "elsewhere.yaml"])
+        .current_dir(folder)
+        .env("XDG_CONFIG_HOME", "/nowhere");
     command
 }
 
@@ -57,7 +64,13 @@ fn run(url: &str, more: &[&str]) -> Outcome {
 
 impl Outcome {
     fn ok(self) -> Self {
-        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(0),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -72,7 +85,10 @@ fn server(behaviour: Behaviour) -> ReferenceServer {
 }
 
 fn faulty(fault: Fault) -> ReferenceServer {
-    server(Behaviour { faults: Faults::all(fault), ..Behaviour::default() })
+    server(Behaviour {
+        faults: Faults::all(fault),
+        ..Behaviour::default()
+    })
 }
 
 fn table(folder: &Path, name: &str) -> Table {
@@ -82,10 +98,22 @@ fn table(folder: &Path, name: &str) -> Table {
 
 #[test]
 fn a_run_prints_the_table_users_of_other_tools_know() {
-    let server = server(Behaviour { ttft: Duration::from_millis(5), ..Behaviour::default() });
-    let shown =
-        run(&server.url(), &["--concurrency", "4", "--requests", "16", "--slo", "ttft=10000,tpot=10000"])
-            .ok();
+    let server = server(Behaviour {
+        ttft: Duration::from_millis(5),
+        ..Behaviour::default()
+    });
+    let shown = run(
+        &server.url(),
+        &[
+            "--concurrency",
+            "4",
+            "--requests",
+            "16",
+            "--slo",
+            "ttft=10000,tpot=10000",
+        ],
+    )
+    .ok();
     for line in [
         "reference at http://127.0.0.1:",
         "openai-completions, streamed, 4 clients, seed 164",
@@ -103,7 +131,11 @@ fn a_run_prints_the_table_users_of_other_tools_know() {
         "Send lag of this client",
         "docs/load.md",
     ] {
-        assert!(shown.stdout.contains(line), "{line} is not in:\n{}", shown.stdout);
+        assert!(
+            shown.stdout.contains(line),
+            "{line} is not in:\n{}",
+            shown.stdout
+        );
     }
     assert_eq!(server.truth(16).len(), 16);
 }
@@ -111,11 +143,25 @@ fn a_run_prints_the_table_users_of_other_tools_know() {
 #[test]
 fn the_json_counts_what_the_server_sent() {
     let server = server(Behaviour::default());
-    let arguments =
-        ["--burst", "--requests", "5", "--prompt-words", "3..9", "--output-tokens", "7", "--json"];
+    let arguments = [
+        "--burst",
+        "--requests",
+        "5",
+        "--prompt-words",
+        "3..9",
+        "--output-tokens",
+        "7",
+        "--json",
+    ];
     let shown = run(&server.url(), &arguments).ok().json();
-    assert_eq!((&shown["requests_ok"], &shown["output_tokens"]), (&5.into(), &35.into()));
-    assert_eq!((&shown["arrival"], &shown["complete"]), (&"burst".into(), &true.into()));
+    assert_eq!(
+        (&shown["requests_ok"], &shown["output_tokens"]),
+        (&5.into(), &35.into())
+    );
+    assert_eq!(
+        (&shown["arrival"], &shown["complete"]),
+        (&"burst".into(), &true.into())
+    );
     assert_eq!(shown["icl_ms"]["n"], 30);
     assert_eq!(shown["statuses"]["ok"], 5);
     assert!(shown["goodput_per_s"].is_null() && shown["ttft_scheduled_ms"]["n"] == 5);
@@ -136,15 +182,18 @@ fn the_tables_are_those_of_a_load_stage() {
     assert!(table(&out, "server_metrics").rows() >= 2);
     let again = run(&server.url(), &arguments);
     assert_eq!(again.code, Some(2));
-    assert!(again.stderr.contains("requests.parquet is there already"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("requests.parquet is there already"),
+        "{}",
+        again.stderr
+    );
 }
 
 #[test]
 fn what_runs_beside_the_load_is_sampled_into_the_folder() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let script =
-        "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
+    let script = "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
     // Written by a shell: what this process holds open for writing cannot be executed.
     let write = "printf '%s' \"$1\" > nvidia-smi && chmod +x nvidia-smi";
     let written = Command::new("sh")
@@ -171,9 +220,16 @@ fn what_runs_beside_the_load_is_sampled_into_the_folder() {
     let path = std::env::var_os("PATH").expect("a search path");
     let path = std::iter::once(folder.path().to_owned()).chain(std::env::split_paths(&path));
     let path = std::env::join_paths(path).expect("no colons");
-    let shown = outcome(command(&server.url(), &arguments).env("PATH", path)).ok().json();
+    let shown = outcome(command(&server.url(), &arguments).env("PATH", path))
+        .ok()
+        .json();
     assert_eq!(shown["observations"]["gpu_telemetry_source"], "nvidia-smi");
-    assert_eq!(table(&out, "gpu_telemetry").float("power_w").expect("a column")[0], Some(123.5));
+    assert_eq!(
+        table(&out, "gpu_telemetry")
+            .float("power_w")
+            .expect("a column")[0],
+        Some(123.5)
+    );
     assert!(table(&out, "host_telemetry").rows() >= 2);
     let roles = table(&out, "process_telemetry");
     let roles = roles.text("role").expect("a column");
@@ -184,19 +240,36 @@ fn what_runs_beside_the_load_is_sampled_into_the_folder() {
 fn a_trace_decides_when_requests_come_and_how_long_they_are() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("trace.csv");
-    fs::write(&trace, "timestamp_ms,input_words,output_tokens\n0,4,3\n40,5,2\n80,6,1\n").expect("a file");
+    fs::write(
+        &trace,
+        "timestamp_ms,input_words,output_tokens\n0,4,3\n40,5,2\n80,6,1\n",
+    )
+    .expect("a file");
     let (server, path) = (server(Behaviour::default()), trace.to_str().expect("UTF-8"));
-    let shown = run(&server.url(), &["--trace", path, "--speed", "2", "--json"]).ok().json();
-    assert_eq!((&shown["requests_ok"], &shown["output_tokens"]), (&3.into(), &6.into()));
+    let shown = run(&server.url(), &["--trace", path, "--speed", "2", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&shown["requests_ok"], &shown["output_tokens"]),
+        (&3.into(), &6.into())
+    );
     let wrong = run(&server.url(), &["--trace", path, "--requests", "4"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("request 3 has no row"), "{}", wrong.stderr);
+    assert!(
+        wrong.code == Some(2) && wrong.stderr.contains("request 3 has no row"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[test]
 fn a_ladder_and_a_ramp_send_what_fits_into_their_time() {
     let server = server(Behaviour::default());
-    let sent =
-        |more: &[&str]| run(&server.url(), &[more, &["--json"]].concat()).ok().json()["requests_ok"].clone();
+    let sent = |more: &[&str]| {
+        run(&server.url(), &[more, &["--json"]].concat())
+            .ok()
+            .json()["requests_ok"]
+            .clone()
+    };
     assert_eq!(sent(&["--steps", "20:0.2,100:0.1"]), 14);
     assert_eq!(sent(&["--ramp", "0:100:0.4"]), 20);
     assert_eq!(run(&server.url(), &["--steps", "20"]).code, Some(2));
@@ -206,9 +279,18 @@ fn a_ladder_and_a_ramp_send_what_fits_into_their_time() {
 fn one_seed_sends_the_same_prompts_and_another_seed_others() {
     let prompts = |seed: &str| {
         let server = server(Behaviour::default());
-        run(&server.url(), &["--requests", "3", "--seed", seed, "--output-tokens", "2"]).ok();
-        let bodies = server.truth(3).into_iter().map(|t| String::from_utf8(t.request).expect("UTF-8"));
-        bodies.map(|b| b.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        run(
+            &server.url(),
+            &["--requests", "3", "--seed", seed, "--output-tokens", "2"],
+        )
+        .ok();
+        let bodies = server
+            .truth(3)
+            .into_iter()
+            .map(|t| String::from_utf8(t.request).expect("UTF-8"));
+        bodies
+            .map(|b| b.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(prompts("1"), prompts("1"));
     assert_ne!(prompts("1"), prompts("2"));
@@ -218,7 +300,11 @@ fn one_seed_sends_the_same_prompts_and_another_seed_others() {
 fn a_base_of_the_openai_api_and_a_given_model_are_taken_as_meant() {
     let server = server(Behaviour::default());
     let url = format!("{}/v1/", server.url());
-    run(&url, &["--requests", "1", "--model", "mine", "--api", "openai-chat"]).ok();
+    run(
+        &url,
+        &["--requests", "1", "--model", "mine", "--api", "openai-chat"],
+    )
+    .ok();
     let request = String::from_utf8(server.truth(1).remove(0).request).expect("UTF-8");
     assert!(
         request.starts_with("POST /v1/chat/completions ") && request.contains("\"model\":\"mine\""),
@@ -228,8 +314,10 @@ fn a_base_of_the_openai_api_and_a_given_model_are_taken_as_meant() {
 
 #[test]
 fn a_server_that_is_not_there_is_named_with_a_remedy() {
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
     let shown = run(&format!("http://127.0.0.1:{port}"), &[]);
     assert_eq!(shown.code, Some(1));
     let expected = format!("error: http://127.0.0.1:{port} takes no connection: ");
@@ -243,20 +331,48 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
 #[test]
 fn wrong_arguments_are_told_with_what_would_be_right() {
     let cases: [(&str, &[&str], &str); 9] = [
-        ("http://127.0.0.1:1", &["--ca-file", "ca.pem"], "is not https://"),
+        (
+            "http://127.0.0.1:1",
+            &["--ca-file", "ca.pem"],
+            "is not https://",
+        ),
         ("127.0.0.1:1", &[], "begins with http://"),
-        ("http://127.0.0.1:1", &["--workload", "short-decod"], "short-decod"),
+        (
+            "http://127.0.0.1:1",
+            &["--workload", "short-decod"],
+            "short-decod",
+        ),
         ("http://127.0.0.1:1", &["--rate", "0"], "above 0"),
-        ("http://127.0.0.1:1", &["--rate", "1", "--burst"], "cannot be used with"),
-        ("http://127.0.0.1:1", &["--slo", "itl=3"], "there are ttft, tpot and e2e"),
+        (
+            "http://127.0.0.1:1",
+            &["--rate", "1", "--burst"],
+            "cannot be used with",
+        ),
+        (
+            "http://127.0.0.1:1",
+            &["--slo", "itl=3"],
+            "there are ttft, tpot and e2e",
+        ),
         ("http://127.0.0.1:1", &["--timeout", "30"], "30 s"),
-        ("http://127.0.0.1:1", &["--header", "X-Route blue"], "expected `NAME: VALUE`"),
-        ("http://127.0.0.1:1", &["--header", "Authorization: Bearer 1"], "this is a secret"),
+        (
+            "http://127.0.0.1:1",
+            &["--header", "X-Route blue"],
+            "expected `NAME: VALUE`",
+        ),
+        (
+            "http://127.0.0.1:1",
+            &["--header", "Authorization: Bearer 1"],
+            "this is a secret",
+        ),
     ];
     for (url, arguments, part) in cases {
         let shown = run(url, arguments);
         assert_eq!(shown.code, Some(2), "{arguments:?}: {}", shown.stderr);
-        assert!(shown.stderr.contains(part), "`{part}` is not in:\n{}", shown.stderr);
+        assert!(
+            shown.stderr.contains(part),
+            "`{part}` is not in:\n{}",
+            shown.stderr
+        );
     }
 }
 
@@ -265,36 +381,76 @@ fn a_run_without_any_answer_fails_and_shows_the_first_error() {
     let server = faulty(Fault::Status(503));
     let shown = run(&server.url(), &["--requests", "3"]);
     assert_eq!(shown.code, Some(1));
-    assert!(shown.stdout.contains("3 http_error, the first: HTTP 503"), "{}", shown.stdout);
-    assert!(shown.stderr.contains("no request was answered"), "{}", shown.stderr);
+    assert!(
+        shown.stdout.contains("3 http_error, the first: HTTP 503"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        shown.stderr.contains("no request was answered"),
+        "{}",
+        shown.stderr
+    );
 }
 
 #[test]
 fn answers_in_one_piece_are_counted_beside_their_tpot_of_nothing() {
     let server = faulty(Fault::OnePiece);
     let told = run(&server.url(), &["--requests", "3", "--output-tokens", "4"]).ok();
-    assert!(told.stdout.contains("Answers in one piece"), "{}", told.stdout);
-    assert!(told.stderr.contains("warning: 3 of 3 streamed answers came in one piece"), "{}", told.stderr);
-    let counted = run(&server.url(), &["--requests", "3", "--output-tokens", "4", "--json"]).ok().json();
-    assert_eq!((&counted["answers_in_one_piece"], &counted["streamed_answers"]), (&3.into(), &3.into()));
+    assert!(
+        told.stdout.contains("Answers in one piece"),
+        "{}",
+        told.stdout
+    );
+    assert!(
+        told.stderr
+            .contains("warning: 3 of 3 streamed answers came in one piece"),
+        "{}",
+        told.stderr
+    );
+    let counted = run(
+        &server.url(),
+        &["--requests", "3", "--output-tokens", "4", "--json"],
+    )
+    .ok()
+    .json();
+    assert_eq!(
+        (
+            &counted["answers_in_one_piece"],
+            &counted["streamed_answers"]
+        ),
+        (&3.into(), &3.into())
+    );
     assert_eq!(counted["tpot_ms"]["max"], 0.0);
 }
 
 #[test]
 fn a_stopped_run_keeps_what_it_has() {
-    let server = server(Behaviour { ttft: Duration::from_millis(20), ..Behaviour::default() });
+    let server = server(Behaviour {
+        ttft: Duration::from_millis(20),
+        ..Behaviour::default()
+    });
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().to_str().expect("UTF-8");
     let mut command = command(&server.url(), &["--requests", "100000", "--out", out]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
     server.truth(5);
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a process");
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it can be stopped");
     let output = child.wait_with_output().expect("it ends");
     let shown = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(130), "{shown}");
-    assert!(shown.contains("Requests never sent") && shown.contains("TTFT"), "{shown}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result holds"));
+    assert!(
+        shown.contains("Requests never sent") && shown.contains("TTFT"),
+        "{shown}"
+    );
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result holds")
+    );
     assert!((4..100_000).contains(&table(folder.path(), "requests").rows()));
 }
 
@@ -302,25 +458,48 @@ fn a_stopped_run_keeps_what_it_has() {
 fn the_key_goes_to_the_server_and_nowhere_else() {
     const KEY: &str = "sk-do-not-tell-0123456789";
     let sent = server(Behaviour::default());
-    let mut with_key = command(&sent.url(), &["--requests", "1", "--api-key-env", "LOAD_TEST_KEY"]);
+    let mut with_key = command(
+        &sent.url(),
+        &["--requests", "1", "--api-key-env", "LOAD_TEST_KEY"],
+    );
     outcome(with_key.env("LOAD_TEST_KEY", KEY)).ok();
     let request = String::from_utf8(sent.truth(1).remove(0).request).expect("UTF-8");
-    assert!(request.contains(&format!("Authorization: Bearer {KEY}\r\n")), "{request}");
+    assert!(
+        request.contains(&format!("Authorization: Bearer {KEY}\r\n")),
+        "{request}"
+    );
 
     let refusing = faulty(Fault::RepeatKey);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().to_str().expect("UTF-8");
-    let mut with_key =
-        command(&refusing.url(), &["--requests", "2", "--api-key-env", "LOAD_TEST_KEY", "--out", out]);
+    let mut with_key = command(
+        &refusing.url(),
+        &[
+            "--requests",
+            "2",
+            "--api-key-env",
+            "LOAD_TEST_KEY",
+            "--out",
+            out,
+        ],
+    );
     let shown = outcome(with_key.env("LOAD_TEST_KEY", KEY));
     assert_eq!(shown.code, Some(1));
-    assert!(shown.stdout.contains("2 http_error, the first: HTTP 401"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("2 http_error, the first: HTTP 401"),
+        "{}",
+        shown.stdout
+    );
     // The error text is cut within the key: not even its start may be left.
     assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
     for entry in fs::read_dir(folder.path()).expect("a folder") {
         let path = entry.expect("an entry").path();
         let bytes = fs::read(&path).expect("a file");
-        assert!(!bytes.windows(5).any(|w| w == b"sk-do"), "{}", path.display());
+        assert!(
+            !bytes.windows(5).any(|w| w == b"sk-do"),
+            "{}",
+            path.display()
+        );
     }
     let table = table(folder.path(), "requests");
     assert!(
@@ -333,7 +512,11 @@ fn a_key_that_is_not_set_is_told_before_anything_is_sent() {
     let server = server(Behaviour::default());
     let shown = run(&server.url(), &["--api-key-env", "LOAD_TEST_NO_SUCH_KEY"]);
     assert_eq!(shown.code, Some(4));
-    assert!(shown.stderr.contains("`LOAD_TEST_NO_SUCH_KEY`"), "{}", shown.stderr);
+    assert!(
+        shown.stderr.contains("`LOAD_TEST_NO_SUCH_KEY`"),
+        "{}",
+        shown.stderr
+    );
     assert!(server.truth(0).is_empty());
 }
 
@@ -354,13 +537,25 @@ fn throttle(child: &mut std::process::Child) {
 
 #[test]
 fn a_client_throttled_to_a_fifth_says_that_it_was_the_bottleneck() {
-    let behaviour =
-        Behaviour { ttft: Duration::from_millis(20), gap: Duration::from_millis(5), ..Behaviour::default() };
+    let behaviour = Behaviour {
+        ttft: Duration::from_millis(20),
+        gap: Duration::from_millis(5),
+        ..Behaviour::default()
+    };
     let server = server(behaviour);
     for attempt in 0..3 {
         let folder = tempfile::tempdir().expect("a folder");
         let out = folder.path().to_str().expect("UTF-8");
-        let more = ["--concurrency", "4", "--requests", "32", "--output-tokens", "64", "--out", out];
+        let more = [
+            "--concurrency",
+            "4",
+            "--requests",
+            "32",
+            "--output-tokens",
+            "64",
+            "--out",
+            out,
+        ];
         let mut child = command(&server.url(), &more)
             .args(["--prompt-words", "8", "--quiet"])
             .stdout(Stdio::null())
@@ -368,7 +563,11 @@ fn a_client_throttled_to_a_fifth_says_that_it_was_the_bottleneck() {
             .expect("the binary starts");
         throttle(&mut child);
         let cell = table(folder.path(), "cell");
-        assert_eq!(cell.text("client_verdict").unwrap(), [Some("client_bound")], "attempt {attempt}");
+        assert_eq!(
+            cell.text("client_verdict").unwrap(),
+            [Some("client_bound")],
+            "attempt {attempt}"
+        );
         // It stood still for 80 ms again and again: so late its stamps may be, and it says so.
         assert!(cell.float("stamp_error_bound").unwrap()[0].unwrap() > 50.0);
     }
@@ -380,30 +579,68 @@ fn calibrating_prints_errors_and_what_they_cover() {
     let out = folder.path().to_str().expect("UTF-8");
     let calibrate = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-        let grid = ["calibrate", "--concurrency", "1,4", "--gap", "1 ms", "--duration", "200 ms"];
-        outcome(command.args(grid).args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir()))
+        let grid = [
+            "calibrate",
+            "--concurrency",
+            "1,4",
+            "--gap",
+            "1 ms",
+            "--duration",
+            "200 ms",
+        ];
+        outcome(
+            command
+                .args(grid)
+                .args(more)
+                .stdin(Stdio::null())
+                .current_dir(std::env::temp_dir()),
+        )
     };
-    let shown = calibrate(&["--bound", "100 s,100 s", "--out", out]).ok().stdout;
-    for part in ["load", "TTFT bias", "1 client", "4 clients", "Kept up to ", "docs/load-accuracy.md"] {
+    let shown = calibrate(&["--bound", "100 s,100 s", "--out", out])
+        .ok()
+        .stdout;
+    for part in [
+        "load",
+        "TTFT bias",
+        "1 client",
+        "4 clients",
+        "Kept up to ",
+        "docs/load-accuracy.md",
+    ] {
         assert!(shown.contains(part), "{part}:\n{shown}");
     }
     assert_eq!(table(folder.path(), "calibration").rows(), 10);
     assert!(folder.path().join("instrument.json").is_file());
     // Nothing keeps a bound of 0, and an earlier calibration is not overwritten.
     let strict = calibrate(&["--bound", "0 s,0 s", "--json"]);
-    assert_eq!((strict.code, &strict.json()["instrument"]["covered"]), (Some(1), &Value::Null));
+    assert_eq!(
+        (strict.code, &strict.json()["instrument"]["covered"]),
+        (Some(1), &Value::Null)
+    );
     assert_eq!(calibrate(&["--out", out]).code, Some(2));
     assert_eq!(calibrate(&["--rate", "0"]).code, Some(2));
 }
 
 #[test]
 fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
-    let server = server(Behaviour { ttft: Duration::from_millis(20), ..Behaviour::default() });
+    let server = server(Behaviour {
+        ttft: Duration::from_millis(20),
+        ..Behaviour::default()
+    });
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("UTF-8");
     let calibrate = |api: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
-        command.args(["calibrate", "--tls", "--concurrency", "2", "--gap", "1 ms", "--duration", "50 ms"]);
+        command.args([
+            "calibrate",
+            "--tls",
+            "--concurrency",
+            "2",
+            "--gap",
+            "1 ms",
+            "--duration",
+            "50 ms",
+        ]);
         command.args([
             "--bound",
             "100 s,100 s",
@@ -414,21 +651,48 @@ fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
             "--api",
             api,
         ]);
-        outcome(command.args(more).stdin(Stdio::null()).current_dir(std::env::temp_dir()))
+        outcome(
+            command
+                .args(more)
+                .stdin(Stdio::null())
+                .current_dir(std::env::temp_dir()),
+        )
     };
-    let shown = calibrate("llama-cpp-completion", &["--server-concurrency", "1,3", "--out", out]).ok().stdout;
-    for part in ["TLS; first token", "beyond the server's account", "TTFT", "12 of 12 requests answered"] {
+    let shown = calibrate(
+        "llama-cpp-completion",
+        &["--server-concurrency", "1,3", "--out", out],
+    )
+    .ok()
+    .stdout;
+    for part in [
+        "TLS; first token",
+        "beyond the server's account",
+        "TTFT",
+        "12 of 12 requests answered",
+    ] {
         assert!(shown.contains(part), "{part}:\n{shown}");
     }
     assert_eq!(table(folder.path(), "server_account").rows(), 4);
     // The server takes 20 ms and says 1.5.
     let told = calibrate("llama-cpp-completion", &["--json"]).ok().json();
     let one = &told["server_account"][0];
-    assert_eq!((&one["concurrency"], &one["answered"]), (&Value::from(1), &Value::from(6)));
-    assert!(one["metrics"]["ttft_beyond_server"]["min_ms"].as_f64().expect("a number") >= 18.5, "{one}");
+    assert_eq!(
+        (&one["concurrency"], &one["answered"]),
+        (&Value::from(1), &Value::from(6))
+    );
+    assert!(
+        one["metrics"]["ttft_beyond_server"]["min_ms"]
+            .as_f64()
+            .expect("a number")
+            >= 18.5,
+        "{one}"
+    );
     assert_eq!(told["instrument"]["tls"], true);
     let silent = calibrate("openai-completions", &[]).ok().stdout;
-    assert!(silent.contains("6 of 6 requests answered; the server tells no timings"), "{silent}");
+    assert!(
+        silent.contains("6 of 6 requests answered; the server tells no timings"),
+        "{silent}"
+    );
 }
 
 #[test]
@@ -440,15 +704,42 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
     };
     let refused = search(&[]);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("shows only after 400.0 s of arrivals"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("may last 5 min"), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("shows only after 400.0 s of arrivals"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("may last 5 min"),
+        "{}",
+        refused.stderr
+    );
     assert!(server.truth(0).is_empty());
     // TPOT knows no wait: such a rate needs no time.
     let told = run(
         &server.url(),
-        &["--constant", "40", "--search", "80", "--slo", "tpot=0.0001", "--requests", "4"],
+        &[
+            "--constant",
+            "40",
+            "--search",
+            "80",
+            "--slo",
+            "tpot=0.0001",
+            "--requests",
+            "4",
+        ],
     );
     assert_eq!(told.code, Some(1), "{}", told.stderr);
-    assert!(!told.stderr.contains("so that an overload shows"), "{}", told.stderr);
-    assert!(told.stdout.contains("missed at 40.0000 req/s already"), "{}", told.stdout);
+    assert!(
+        !told.stderr.contains("so that an overload shows"),
+        "{}",
+        told.stderr
+    );
+    assert!(
+        told.stdout.contains("missed at 40.0000 req/s already"),
+        "{}",
+        told.stdout
+    );
 }

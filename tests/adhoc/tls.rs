@@ -23,7 +23,8 @@ impl Served {
         fs::write(folder.path().join("ca.pem"), &certificate).expect("a file");
         let identity = Identity::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes());
         let identity = identity.expect("they belong together");
-        let server = ReferenceServer::start_on(Behaviour::default(), 0, Some(identity)).expect("a free port");
+        let server = ReferenceServer::start_on(Behaviour::default(), 0, Some(identity))
+            .expect("a free port");
         Self { server, folder }
     }
 
@@ -33,7 +34,11 @@ impl Served {
 
     /// Runs an experiment that loads the server, in the folder of its certificate.
     fn run_experiment(&self, launch: &str) -> Outcome {
-        outcome(&mut experiment(self.folder.path(), &self.server.url(), launch))
+        outcome(&mut experiment(
+            self.folder.path(),
+            &self.server.url(),
+            launch,
+        ))
     }
 }
 
@@ -41,9 +46,21 @@ impl Served {
 fn a_server_whose_certificate_is_in_the_file_is_loaded_over_tls() {
     let served = Served::start();
     let file = served.ca_file();
-    let shown =
-        run(&served.server.url(), &["--ca-file", file.to_str().expect("UTF-8"), "--requests", "4"]).ok();
-    assert!(shown.stdout.contains("reference at https://127.0.0.1:"), "{}", shown.stdout);
+    let shown = run(
+        &served.server.url(),
+        &[
+            "--ca-file",
+            file.to_str().expect("UTF-8"),
+            "--requests",
+            "4",
+        ],
+    )
+    .ok();
+    assert!(
+        shown.stdout.contains("reference at https://127.0.0.1:"),
+        "{}",
+        shown.stdout
+    );
 }
 
 #[test]
@@ -51,11 +68,15 @@ fn a_server_that_nobody_vouches_for_is_refused_with_a_remedy() {
     let served = Served::start();
     let shown = run(&served.server.url(), &["--requests", "4"]);
     assert_eq!(shown.code, Some(1));
-    let expected =
-        format!("error: {}: TLS: the certificate of 127.0.0.1 is by an authority", served.server.url());
+    let expected = format!(
+        "error: {}: TLS: the certificate of 127.0.0.1 is by an authority",
+        served.server.url()
+    );
     assert!(shown.stderr.starts_with(&expected), "{}", shown.stderr);
     assert!(
-        shown.stderr.contains("hint: name the certificate of its authority with `--ca-file`"),
+        shown
+            .stderr
+            .contains("hint: name the certificate of its authority with `--ca-file`"),
         "{}",
         shown.stderr
     );

@@ -17,10 +17,14 @@ impl ApiKey {
     /// stand in a header.
     pub fn from_environment(variable: &str) -> Result<Self, String> {
         let value = std::env::var_os(variable).ok_or_else(|| {
-            format!("the environment variable `{variable}`, which is to hold the API key, is not set")
+            format!(
+                "the environment variable `{variable}`, which is to hold the API key, is not set"
+            )
         })?;
         Self::new(value.to_str().unwrap_or("\0")).ok_or_else(|| {
-            format!("the environment variable `{variable}` holds no API key that fits into a header")
+            format!(
+                "the environment variable `{variable}` holds no API key that fits into a header"
+            )
         })
     }
 
@@ -90,6 +94,9 @@ mod tests {
     #[test]
     fn a_variable_that_is_not_set_is_named() {
         let error = ApiKey::from_environment("BENCHTRAIL_NO_SUCH_KEY").unwrap_err();
-        assert!(error.contains("`BENCHTRAIL_NO_SUCH_KEY`") && error.contains("not set"), "{error}");
+        assert!(
+            error.contains("`BENCHTRAIL_NO_SUCH_KEY`") && error.contains("not set"),
+            "{error}"
+        );
     }
 }

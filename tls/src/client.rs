@@ -50,7 +50,10 @@ impl Tls {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
     }
 
     /// Shakes hands over an open connection.
@@ -59,7 +62,10 @@ impl Tls {
     /// If the server is not to be trusted, or does not speak TLS.
     pub async fn connect(&self, stream: TcpStream) -> Result<Stream, TlsError> {
         let connector = TlsConnector::from(self.config.clone());
-        connector.connect(self.name.clone(), stream).await.map_err(|e| self.explain(&e))
+        connector
+            .connect(self.name.clone(), stream)
+            .await
+            .map_err(|e| self.explain(&e))
     }
 
     /// Shakes hands over an open connection, within its own time limits.
@@ -68,9 +74,12 @@ impl Tls {
     /// As [`Tls::connect`].
     pub fn connect_blocking(&self, mut stream: BlockingTcp) -> Result<BlockingStream, TlsError> {
         let broken = |e| self.explain(&io::Error::other(e));
-        let mut session = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(broken)?;
+        let mut session =
+            ClientConnection::new(self.config.clone(), self.name.clone()).map_err(broken)?;
         while session.is_handshaking() {
-            session.complete_io(&mut stream).map_err(|e| self.explain(&e))?;
+            session
+                .complete_io(&mut stream)
+                .map_err(|e| self.explain(&e))?;
         }
         Ok(StreamOwned::new(session, stream))
     }
@@ -93,7 +102,11 @@ fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
         let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
         roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
     }
-    if roots.is_empty() { Err(wrong("there are none".to_owned())) } else { Ok(roots) }
+    if roots.is_empty() {
+        Err(wrong("there are none".to_owned()))
+    } else {
+        Ok(roots)
+    }
 }
 
 /// Takes what can be read of the system's certificates: one that is broken is nobody's authority.
@@ -104,9 +117,16 @@ fn of_the_system() -> Result<RootCertStore, TlsError> {
     if added > 0 {
         return Ok(roots);
     }
-    let told = found.errors.first().map(|e| format!(": {e}")).unwrap_or_default();
+    let told = found
+        .errors
+        .first()
+        .map(|e| format!(": {e}"))
+        .unwrap_or_default();
     Err(TlsError::new(
         format!("this machine trusts no certificate authority{told}"),
-        format!("install its package of certificates (Debian: ca-certificates), or {}", crate::error::GIVE),
+        format!(
+            "install its package of certificates (Debian: ca-certificates), or {}",
+            crate::error::GIVE
+        ),
     ))
 }

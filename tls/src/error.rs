@@ -27,31 +27,40 @@ impl std::error::Error for TlsError {}
 
 impl TlsError {
     pub(crate) fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason: reason.into(), remedy: remedy.into() }
+        Self {
+            reason: reason.into(),
+            remedy: remedy.into(),
+        }
     }
 
     /// Says why a handshake with a host failed.
     pub(crate) fn of_handshake(host: &str, error: &io::Error) -> Self {
         let plain = "if it speaks plain HTTP, write http:// in its URL; else look at its log";
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        let inner = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Error>());
         match (inner, error.kind()) {
             (Some(Error::InvalidCertificate(wrong)), _) => of_certificate(host, wrong),
-            (Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)), _) => {
-                Self::new(format!("{host} does not speak TLS at this port"), "write http:// in its URL")
-            }
+            (Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)), _) => Self::new(
+                format!("{host} does not speak TLS at this port"),
+                "write http:// in its URL",
+            ),
             (Some(Error::AlertReceived(AlertDescription::UnrecognisedName)), _) => Self::new(
                 format!("the server knows no host named {host}"),
                 "write its URL with the name its certificate is for",
             ),
-            (Some(other), _) => {
-                Self::new(other.to_string(), "the server must speak TLS 1.2 or 1.3; look at its log")
-            }
-            (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
-                Self::new(format!("{host} closed the connection during the handshake"), plain)
-            }
-            (None, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                Self::new(format!("{host} did not answer the handshake in time"), plain)
-            }
+            (Some(other), _) => Self::new(
+                other.to_string(),
+                "the server must speak TLS 1.2 or 1.3; look at its log",
+            ),
+            (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => Self::new(
+                format!("{host} closed the connection during the handshake"),
+                plain,
+            ),
+            (None, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Self::new(
+                format!("{host} did not answer the handshake in time"),
+                plain,
+            ),
             (None, _) => Self::new(format!("the handshake failed: {error}"), plain),
         }
     }
@@ -71,7 +80,9 @@ fn of_certificate(host: &str, wrong: &CertificateError) -> TlsError {
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             let names = match wrong {
-                CertificateError::NotValidForNameContext { presented, .. } if !presented.is_empty() => {
+                CertificateError::NotValidForNameContext { presented, .. }
+                    if !presented.is_empty() =>
+                {
                     presented.join(", ")
                 }
                 _ => "no name at all".to_owned(),
@@ -85,10 +96,12 @@ fn of_certificate(host: &str, wrong: &CertificateError) -> TlsError {
             format!("the certificate of {host} has expired"),
             "renew it; if it is valid, set the clock of this machine",
         ),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => TlsError::new(
-            format!("the certificate of {host} is not valid yet"),
-            "set the clocks of this machine and of the one that made the certificate",
-        ),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            TlsError::new(
+                format!("the certificate of {host} is not valid yet"),
+                "set the clocks of this machine and of the one that made the certificate",
+            )
+        }
         // The text is all that the library tells of it.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             TlsError::new(

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 use tls::{Tls, TlsError};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -63,8 +65,17 @@ fn serve(certificate: CertificateDer<'static>, key: &KeyPair) -> SocketAddr {
         let mut stream = StreamOwned::new(session, stream);
         let mut byte = [0];
         if stream.read_exact(&mut byte).is_ok() {
-            let protocol = stream.conn.alpn_protocol().map(<[u8]>::to_vec).unwrap_or_default();
-            let name = stream.conn.server_name().unwrap_or_default().as_bytes().to_vec();
+            let protocol = stream
+                .conn
+                .alpn_protocol()
+                .map(<[u8]>::to_vec)
+                .unwrap_or_default();
+            let name = stream
+                .conn
+                .server_name()
+                .unwrap_or_default()
+                .as_bytes()
+                .to_vec();
             let _gone = stream.write_all(&[protocol, b" ".to_vec(), name].concat());
             stream.conn.send_close_notify();
             let _gone = stream.flush();
@@ -99,7 +110,10 @@ fn refused(host: &str, authority: &Authority, address: SocketAddr) -> TlsError {
 fn a_name_is_told_to_the_server_an_address_is_not_and_both_are_checked() {
     let authority = Authority::new();
     let address = authority.serve(&["localhost", "127.0.0.1"], |_| {});
-    assert_eq!(ask("localhost", &authority, address).unwrap(), "http/1.1 localhost");
+    assert_eq!(
+        ask("localhost", &authority, address).unwrap(),
+        "http/1.1 localhost"
+    );
     assert_eq!(ask("127.0.0.1", &authority, address).unwrap(), "http/1.1 ");
     let wrong = refused("127.0.0.2", &authority, address);
     assert!(wrong.reason.contains("not for 127.0.0.2"), "{wrong}");
@@ -109,18 +123,40 @@ fn a_name_is_told_to_the_server_an_address_is_not_and_both_are_checked() {
 fn an_authority_that_is_not_trusted_is_refused_with_what_to_give() {
     let (trusted, other) = (Authority::new(), Authority::named("Elsewhere"));
     let wrong = refused("localhost", &trusted, other.serve(&["localhost"], |_| {}));
-    assert!(wrong.reason.contains("an authority that is not trusted"), "{wrong}");
-    assert!(wrong.remedy.contains("--ca-file") && wrong.remedy.contains("launch.ca-file"), "{wrong}");
+    assert!(
+        wrong.reason.contains("an authority that is not trusted"),
+        "{wrong}"
+    );
+    assert!(
+        wrong.remedy.contains("--ca-file") && wrong.remedy.contains("launch.ca-file"),
+        "{wrong}"
+    );
     let namesake = Authority::new();
-    let wrong = refused("localhost", &trusted, namesake.serve(&["localhost"], |_| {}));
-    assert!(wrong.reason.contains("not signed by the authority of that name"), "{wrong}");
+    let wrong = refused(
+        "localhost",
+        &trusted,
+        namesake.serve(&["localhost"], |_| {}),
+    );
+    assert!(
+        wrong
+            .reason
+            .contains("not signed by the authority of that name"),
+        "{wrong}"
+    );
 }
 
 #[test]
 fn a_certificate_for_another_name_is_refused_with_both_names() {
     let authority = Authority::new();
-    let wrong = refused("localhost", &authority, authority.serve(&["engine.example"], |_| {}));
-    assert!(wrong.reason.contains("not for localhost: it is for"), "{wrong}");
+    let wrong = refused(
+        "localhost",
+        &authority,
+        authority.serve(&["engine.example"], |_| {}),
+    );
+    assert!(
+        wrong.reason.contains("not for localhost: it is for"),
+        "{wrong}"
+    );
     assert!(wrong.reason.contains("engine.example"), "{wrong}");
 }
 
@@ -129,16 +165,24 @@ fn a_certificate_out_of_its_time_is_refused() {
     let authority = Authority::new();
     let expired = authority.serve(&["localhost"], |p| p.not_after = date_time_ymd(2001, 1, 1));
     let wrong = refused("localhost", &authority, expired);
-    assert!(wrong.reason.contains("has expired") && wrong.remedy.contains("renew"), "{wrong}");
+    assert!(
+        wrong.reason.contains("has expired") && wrong.remedy.contains("renew"),
+        "{wrong}"
+    );
     let early = authority.serve(&["localhost"], |p| p.not_before = date_time_ymd(3001, 1, 1));
     let wrong = refused("localhost", &authority, early);
-    assert!(wrong.reason.contains("not valid yet") && wrong.remedy.contains("clocks"), "{wrong}");
+    assert!(
+        wrong.reason.contains("not valid yet") && wrong.remedy.contains("clocks"),
+        "{wrong}"
+    );
 }
 
 #[test]
 fn a_self_signed_certificate_can_be_trusted_by_itself_unless_it_is_an_authority() {
-    for (is_ca, accepted) in [(IsCa::ExplicitNoCa, true), (IsCa::Ca(BasicConstraints::Unconstrained), false)]
-    {
+    for (is_ca, accepted) in [
+        (IsCa::ExplicitNoCa, true),
+        (IsCa::Ca(BasicConstraints::Unconstrained), false),
+    ] {
         let mut authority = Authority::new();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -146,7 +190,11 @@ fn a_self_signed_certificate_can_be_trusted_by_itself_unless_it_is_an_authority(
         let certificate = params.self_signed(&key).unwrap();
         authority.folder = tempfile::tempdir().unwrap();
         std::fs::write(authority.file(), certificate.pem()).unwrap();
-        let said = ask("localhost", &authority, serve(certificate.der().clone(), &key));
+        let said = ask(
+            "localhost",
+            &authority,
+            serve(certificate.der().clone(), &key),
+        );
         assert_eq!(said.is_ok(), accepted, "{said:?}");
         if let Err(wrong) = said {
             assert!(wrong.remedy.contains("CA:FALSE"), "{wrong}");
@@ -164,13 +212,23 @@ fn a_server_of_plain_http_is_recognised() {
     let wrong = refused("127.0.0.1", &authority, prompt);
     assert_eq!(
         (wrong.reason.as_str(), wrong.remedy.as_str()),
-        ("127.0.0.1 does not speak TLS at this port", "write http:// in its URL")
+        (
+            "127.0.0.1 does not speak TLS at this port",
+            "write http:// in its URL"
+        )
     );
     let closing = answer(|mut stream| drop(stream.read(&mut [0; 512])));
-    assert!(refused("127.0.0.1", &authority, closing).reason.contains("closed the connection"));
+    assert!(
+        refused("127.0.0.1", &authority, closing)
+            .reason
+            .contains("closed the connection")
+    );
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let wrong = refused("127.0.0.1", &authority, listener.local_addr().unwrap());
-    assert!(wrong.reason.contains("did not answer") && wrong.remedy.contains("http://"), "{wrong}");
+    assert!(
+        wrong.reason.contains("did not answer") && wrong.remedy.contains("http://"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -178,8 +236,15 @@ fn a_file_without_certificates_is_named_with_its_fault() {
     let authority = Authority::new();
     let missing = authority.folder.path().join("none.pem");
     let wrong = Tls::new("localhost", Some(&missing)).unwrap_err();
-    assert!(wrong.reason.contains("none.pem") && wrong.remedy.contains("PEM"), "{wrong}");
-    for text in ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+    assert!(
+        wrong.reason.contains("none.pem") && wrong.remedy.contains("PEM"),
+        "{wrong}"
+    );
+    for text in [
+        "",
+        "no certificate",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ] {
         std::fs::write(&missing, text).unwrap();
         assert!(Tls::new("localhost", Some(&missing)).is_err(), "{text}");
     }

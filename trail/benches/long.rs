@@ -35,7 +35,12 @@ fn main() {
         let report = write(&store, folder.path(), &long);
         let mut least = [f64::INFINITY; 3];
         for _ in 0..3 {
-            let times = read_back(&store, &report, &folder.path().join("long.lock"), pages * NUMBERS);
+            let times = read_back(
+                &store,
+                &report,
+                &folder.path().join("long.lock"),
+                pages * NUMBERS,
+            );
             for (best, time) in least.iter_mut().zip(times) {
                 *best = best.min(time);
             }
@@ -43,7 +48,10 @@ fn main() {
         let [open, audit, why] = least;
         let cells: usize = long.inputs.iter().map(|i| i.cells.len()).sum();
         let ratio = before.map_or_else(String::new, |b| format!("{:.2}", audit / b));
-        println!("{:>8} {cells:>7} {open:>9.1} {audit:>9.1} {why:>9.1} {ratio:>7}", pages * NUMBERS);
+        println!(
+            "{:>8} {cells:>7} {open:>9.1} {audit:>9.1} {why:>9.1} {ratio:>7}",
+            pages * NUMBERS
+        );
         before = Some(audit);
     }
 }
@@ -53,12 +61,14 @@ fn main() {
 fn read_back(store: &Store, report: &Path, lock: &Path, numbers: usize) -> [f64; 3] {
     let ms = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
-    let document = Document::open(report, &report.with_extension("trace.parquet")).expect("a report");
+    let document =
+        Document::open(report, &report.with_extension("trace.parquet")).expect("a report");
     let open = ms(start);
     assert_eq!(document.numbers.len(), numbers);
     let locks = [lock.to_owned()];
-    let format =
-        |value: &Scalar, unit: Option<&str>, format: &str| report::format_value(value, unit, format, "n/a");
+    let format = |value: &Scalar, unit: Option<&str>, format: &str| {
+        report::format_value(value, unit, format, "n/a")
+    };
     let judge = |_: &str, _: trail::Read<'_>| Err("the report has no statement".to_owned());
     let start = Instant::now();
     let provenance = Provenance::choose(store, &locks, &document);
@@ -67,7 +77,10 @@ fn read_back(store: &Store, report: &Path, lock: &Path, numbers: usize) -> [f64;
     assert!(audit.holds() && audit.verified == numbers, "{audit}");
     let start = Instant::now();
     let provenance = Provenance::choose(store, &locks, &document);
-    let number = document.numbers[numbers / 2..].iter().find(|n| n.source == "table").expect("a number");
+    let number = document.numbers[numbers / 2..]
+        .iter()
+        .find(|n| n.source == "table")
+        .expect("a number");
     let answer = trail::why(&document, &provenance, number, &[]).expect("an answer");
     let why = ms(start);
     assert_eq!(answer.raw.len(), 1);
@@ -79,21 +92,42 @@ fn write(store: &Store, folder: &Path, long: &Long) -> PathBuf {
     let mut stages = Vec::new();
     let mut read: Vec<RecipeInput> = Vec::new();
     for input in &long.inputs {
-        let class = if input.kind == "load" { LockClass::Measurement } else { LockClass::Pure };
+        let class = if input.kind == "load" {
+            LockClass::Measurement
+        } else {
+            LockClass::Pure
+        };
         let mut cells = Vec::new();
         for cell in &input.cells {
-            cells.push(record(store, &input.stage, cell.coordinates.clone(), read.clone(), &cell.outputs));
+            cells.push(record(
+                store,
+                &input.stage,
+                cell.coordinates.clone(),
+                read.clone(),
+                &cell.outputs,
+            ));
         }
-        stages.push(LockStage { name: input.stage.clone(), class, cells });
+        stages.push(LockStage {
+            name: input.stage.clone(),
+            class,
+            cells,
+        });
         read.push(as_read(input));
     }
     let done = long.render(store, folder);
     let mut outputs = BTreeMap::new();
     let report = folder.join("long.md");
     for output in &done.outputs {
-        let Content::Bytes(bytes) = &output.content else { continue };
+        let Content::Bytes(bytes) = &output.content else {
+            continue;
+        };
         let digest = store.put(bytes).expect("the store takes it");
-        let artifact = Artifact { digest, media: output.media, bytes: bytes.len() as u64, rows: None };
+        let artifact = Artifact {
+            digest,
+            media: output.media,
+            bytes: bytes.len() as u64,
+            rows: None,
+        };
         outputs.insert(output.name.clone(), artifact);
         let extension = match output.name.as_str() {
             "report" => "md".to_owned(),
@@ -103,8 +137,17 @@ fn write(store: &Store, folder: &Path, long: &Long) -> PathBuf {
         fs::write(report.with_extension(extension), bytes).expect("a file");
     }
     let cell = record(store, "report", Coordinates::default(), read, &outputs);
-    stages.push(LockStage { name: "report".to_owned(), class: LockClass::Study, cells: vec![cell] });
-    let mut lock = Lock { experiment: "long".to_owned(), profile: None, seed: 164, stages };
+    stages.push(LockStage {
+        name: "report".to_owned(),
+        class: LockClass::Study,
+        cells: vec![cell],
+    });
+    let mut lock = Lock {
+        experiment: "long".to_owned(),
+        profile: None,
+        seed: 164,
+        stages,
+    };
     lock.sort();
     // The trail digest of the report is made up, and no number of this report shows it.
     lock.write(&folder.join("long.lock")).expect("a lock");
@@ -117,9 +160,16 @@ fn as_read(input: &Input) -> RecipeInput {
         status: CellStatus::Ok,
         reason: None,
         parameters: None,
-        outputs: cell.outputs.iter().map(|(name, a)| (name.clone(), a.digest)).collect(),
+        outputs: cell
+            .outputs
+            .iter()
+            .map(|(name, a)| (name.clone(), a.digest))
+            .collect(),
     };
-    RecipeInput { stage: input.stage.clone(), cells: input.cells.iter().map(cell).collect() }
+    RecipeInput {
+        stage: input.stage.clone(),
+        cells: input.cells.iter().map(cell).collect(),
+    }
 }
 
 fn record(

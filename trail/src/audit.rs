@@ -62,7 +62,11 @@ impl Audit {
     }
 
     fn complain(&mut self, what: impl Into<String>) {
-        self.problems.push(Problem { place: None, text: None, what: what.into() });
+        self.problems.push(Problem {
+            place: None,
+            text: None,
+            what: what.into(),
+        });
     }
 }
 
@@ -138,8 +142,10 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
         // What was parsed may forgive what was not written so: upper case in a digest, a space.
         match fs::read(file) {
             Ok(bytes) if bytes == provenance.lock.to_text().as_bytes() => {}
-            Ok(_) => audit
-                .complain(format!("{}: the text is not as it was written: it was edited", file.display())),
+            Ok(_) => audit.complain(format!(
+                "{}: the text is not as it was written: it was edited",
+                file.display()
+            )),
             Err(e) => audit.complain(format!("{}: {e}", file.display())),
         }
     }
@@ -157,14 +163,19 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
     if !seal.report_intact {
         let (now, then) = (document.report.short(), seal.report.short());
         let rendered = provenance.reader.bytes(&seal.report).ok();
-        let lines =
-            rendered.map(|r| edited(&document.markdown, &String::from_utf8_lossy(&r))).unwrap_or_default();
-        audit.complain(format!("the report is {now}, the lock has {then}: it was edited{lines}"));
+        let lines = rendered
+            .map(|r| edited(&document.markdown, &String::from_utf8_lossy(&r)))
+            .unwrap_or_default();
+        audit.complain(format!(
+            "the report is {now}, the lock has {then}: it was edited{lines}"
+        ));
     }
     if !seal.trace_intact {
         let then = seal.trace.map_or_else(|| "none".to_owned(), |t| t.short());
-        audit
-            .complain(format!("the trace is {}, the lock has {then}: it was edited", document.trace.short()));
+        audit.complain(format!(
+            "the trace is {}, the lock has {then}: it was edited",
+            document.trace.short()
+        ));
     }
     beside(document, provenance, &seal.record, audit);
 }
@@ -172,18 +183,25 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
 /// Checks the other files of the report, its figures, against the lock.
 fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
     // A record that cannot be read is told with all the others.
-    let Ok(record) = provenance.reader.record(record) else { return };
+    let Ok(record) = provenance.reader.record(record) else {
+        return;
+    };
     let folder = document.path.parent().unwrap_or(Path::new(""));
     for (name, artifact) in &record.outputs {
         let path = match name.as_str() {
             "report" | "trace" => continue,
             "html" => document.path.with_extension("html"),
-            _ if artifact.media == Media::Parquet => document.path.with_extension(format!("{name}.parquet")),
+            _ if artifact.media == Media::Parquet => {
+                document.path.with_extension(format!("{name}.parquet"))
+            }
             other => folder.join(other),
         };
         match fs::read(&path) {
             Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
-            Ok(_) => audit.complain(format!("{name} was edited: the lock has {}", artifact.digest.short())),
+            Ok(_) => audit.complain(format!(
+                "{name} was edited: the lock has {}",
+                artifact.digest.short()
+            )),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 audit.complain(format!("{name} is not there beside the report"));
             }
@@ -199,12 +217,15 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
     for stage in &lock.stages {
         for line in &stage.cells {
             // A record that cannot be read is told with all the others.
-            let Some(Ok(record)) = line.record.map(|digest| provenance.reader.record(&digest)) else {
+            let Some(Ok(record)) = line.record.map(|digest| provenance.reader.record(&digest))
+            else {
                 continue;
             };
             let cell = pipeline::cell::cell_text(&stage.name, &line.coordinates);
             if line.key.is_some_and(|key| key != record.key) {
-                audit.complain(format!("the lock was edited: its key of {cell} is not that of the record"));
+                audit.complain(format!(
+                    "the lock was edited: its key of {cell} is not that of the record"
+                ));
             }
             let outputs = Digest::of(outputs_text(&record.outputs).as_bytes());
             if line.outputs.is_some_and(|digest| digest != outputs) {
@@ -218,19 +239,29 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
     if let Ok(record) = provenance.reader.record(report) {
         if record.experiment != lock.experiment {
             let (now, then) = (&lock.experiment, &record.experiment);
-            audit.complain(format!("the lock was edited: it is of experiment {now}, the report of {then}"));
+            audit.complain(format!(
+                "the lock was edited: it is of experiment {now}, the report of {then}"
+            ));
         }
         if record.recipe.seed != lock.seed {
             let (now, then) = (lock.seed, record.recipe.seed);
-            audit.complain(format!("the lock was edited: its seed is {now}, the report's {then}"));
+            audit.complain(format!(
+                "the lock was edited: its seed is {now}, the report's {then}"
+            ));
         }
     }
-    let stem = provenance.file.as_deref().and_then(Path::file_stem).and_then(|s| s.to_str());
+    let stem = provenance
+        .file
+        .as_deref()
+        .and_then(Path::file_stem)
+        .and_then(|s| s.to_str());
     if let (Some(stem), Some(profile)) = (stem, &lock.profile)
         && stem.starts_with(&format!("{}.", lock.experiment))
         && !stem.ends_with(&format!(".{profile}"))
     {
-        audit.complain(format!("the lock was edited: its profile is {profile}, its file is {stem}.lock"));
+        audit.complain(format!(
+            "the lock was edited: its profile is {profile}, its file is {stem}.lock"
+        ));
     }
 }
 
@@ -238,7 +269,11 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
 fn edited(now: &str, then: &str) -> String {
     let (now, then): (Vec<&str>, Vec<&str>) = (now.lines().collect(), then.lines().collect());
     if now.len() != then.len() {
-        return format!(" (it has {} lines, {} were rendered)", now.len(), then.len());
+        return format!(
+            " (it has {} lines, {} were rendered)",
+            now.len(),
+            then.len()
+        );
     }
     let differ: Vec<String> = now
         .iter()
@@ -268,11 +303,21 @@ fn hash_all(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit)
     for digest in records {
         match provenance.reader.record(&digest) {
             Ok(record) => {
-                let cell = Holder { digest, record: record.clone() }.cell();
-                let inputs =
-                    record.recipe.inputs.iter().flat_map(|i| &i.cells).flat_map(|c| c.outputs.values());
+                let cell = Holder {
+                    digest,
+                    record: record.clone(),
+                }
+                .cell();
+                let inputs = record
+                    .recipe
+                    .inputs
+                    .iter()
+                    .flat_map(|i| &i.cells)
+                    .flat_map(|c| c.outputs.values());
                 for input in inputs {
-                    artifacts.entry(*input).or_insert_with(|| format!("an input of {cell}"));
+                    artifacts
+                        .entry(*input)
+                        .or_insert_with(|| format!("an input of {cell}"));
                 }
                 for artifact in record.artifacts() {
                     artifacts.insert(artifact, format!("an output of {cell}"));
@@ -301,7 +346,11 @@ impl fmt::Display for Audit {
         }
         let numbers = self.numbers;
         let s = if numbers == 1 { "" } else { "s" };
-        writeln!(f, "{numbers} number{s}, {} traced, {} verified", self.traced, self.verified)?;
+        writeln!(
+            f,
+            "{numbers} number{s}, {} traced, {} verified",
+            self.traced, self.verified
+        )?;
         if self.statements > 0 {
             let s = if self.statements == 1 { "" } else { "s" };
             write!(f, "{} statement{s}, {} hold", self.statements, self.hold)?;
@@ -310,7 +359,11 @@ impl fmt::Display for Audit {
                 n => writeln!(f, ", {n} stand on a declared reason or the ledger")?,
             }
         }
-        let sources: Vec<String> = self.sources.iter().map(|(source, n)| format!("{n} {source}")).collect();
+        let sources: Vec<String> = self
+            .sources
+            .iter()
+            .map(|(source, n)| format!("{n} {source}"))
+            .collect();
         writeln!(f, "sources: {}", sources.join(", "))?;
         write!(f, "{} artifacts and records hashed", self.artifacts)?;
         match self.problems.len() {

@@ -24,10 +24,19 @@ pub(crate) fn check(
     format: Format<'_>,
     statements: &BTreeMap<String, String>,
 ) -> Result<(), String> {
-    let line = number.line.checked_sub(1).and_then(|i| lines.get(i)).copied().unwrap_or_default();
+    let line = number
+        .line
+        .checked_sub(1)
+        .and_then(|i| lines.get(i))
+        .copied()
+        .unwrap_or_default();
     if !is_in(line, number) {
         let length = number.column_end.saturating_sub(number.column_start);
-        let there: String = line.chars().skip(number.column_start.saturating_sub(1)).take(length).collect();
+        let there: String = line
+            .chars()
+            .skip(number.column_start.saturating_sub(1))
+            .take(length)
+            .collect();
         return Err(format!("the report has `{there}` there"));
     }
     let unit = number.unit.as_deref();
@@ -66,7 +75,8 @@ pub(crate) fn check(
             let name = number.column.as_deref().unwrap_or_default();
             match statements.get(name) {
                 Some(value)
-                    if Some(value.as_str()) == number.value.as_deref() || same_number(value, number) =>
+                    if Some(value.as_str()) == number.value.as_deref()
+                        || same_number(value, number) =>
                 {
                     rendered(number, format)
                 }
@@ -90,7 +100,9 @@ fn same_number(value: &str, number: &Number) -> bool {
 
 /// Renders the trace's own value again, where no artifact has it.
 fn rendered(number: &Number, format: Format<'_>) -> Result<(), String> {
-    let Some(value) = &number.value else { return Ok(()) };
+    let Some(value) = &number.value else {
+        return Ok(());
+    };
     if value == &number.text || matches!(number.source.as_str(), "literal" | "structure") {
         return Ok(());
     }
@@ -109,12 +121,19 @@ fn rendered(number: &Number, format: Format<'_>) -> Result<(), String> {
 
 fn artifact(number: &Number) -> Result<(Digest, &str), String> {
     let artifact = number.artifact.ok_or("the trace names no artifact")?;
-    let column = number.column.as_deref().ok_or("the trace names no column")?;
+    let column = number
+        .column
+        .as_deref()
+        .ok_or("the trace names no column")?;
     Ok((artifact, column))
 }
 
 /// The cell that a number's artifact is an output of, if the lock is known.
-fn holder(provenance: &Provenance<'_>, number: &Number, artifact: &Digest) -> Result<Option<Holder>, String> {
+fn holder(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    artifact: &Digest,
+) -> Result<Option<Holder>, String> {
     if !provenance.is_known() {
         return Ok(None);
     }
@@ -122,10 +141,19 @@ fn holder(provenance: &Provenance<'_>, number: &Number, artifact: &Digest) -> Re
     let holder = provenance.holder(stage, artifact).map_err(text)?;
     let output = number.output.as_deref().unwrap_or_default();
     match holder {
-        Some(holder) if holder.record.outputs.get(output).is_some_and(|a| a.digest == *artifact) => {
+        Some(holder)
+            if holder
+                .record
+                .outputs
+                .get(output)
+                .is_some_and(|a| a.digest == *artifact) =>
+        {
             Ok(Some(holder))
         }
-        _ => Err(format!("the lock has no output {stage}.{output} with the digest {}", artifact.short())),
+        _ => Err(format!(
+            "the lock has no output {stage}.{output} with the digest {}",
+            artifact.short()
+        )),
     }
 }
 
@@ -135,13 +163,21 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
     let row = number.row.ok_or("the trace names no row")?;
     let table = provenance.reader.table(&artifact).map_err(text)?;
     if row >= table.rows() {
-        return Err(format!("{} has {} rows, none is row {row}", artifact.short(), table.rows()));
+        return Err(format!(
+            "{} has {} rows, none is row {row}",
+            artifact.short(),
+            table.rows()
+        ));
     }
     // Coordinates of the cell stand beside the columns of its tables.
-    let label = holder.filter(|_| !table.has(column)).and_then(|h| h.record.coordinates.get(column).cloned());
+    let label = holder
+        .filter(|_| !table.has(column))
+        .and_then(|h| h.record.coordinates.get(column).cloned());
     match label {
         Some(label) => Ok(label),
-        None => table.value(column, row).map_err(|e| format!("{}: {e}", artifact.short())),
+        None => table
+            .value(column, row)
+            .map_err(|e| format!("{}: {e}", artifact.short())),
     }
 }
 
@@ -149,24 +185,36 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
 fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     let (artifact, column) = artifact(number)?;
     let table = provenance.reader.table(&artifact).map_err(text)?;
-    let (short, told) = (artifact.short(), number.value.as_deref().unwrap_or_default());
+    let (short, told) = (
+        artifact.short(),
+        number.value.as_deref().unwrap_or_default(),
+    );
     match number.row_key.as_deref() {
         None | Some("heading") if table.has(column) => Ok(()),
         None | Some("heading") => Err(format!("{short} has no column `{column}`")),
         Some("sides") => match table.ratio(column) {
             Some(ratio) if ratio.to_string() == told && number.text == told => Ok(()),
             Some(ratio) => Err(format!("{short} says that `{column}` is {ratio}")),
-            None => Err(format!("{short} does not say what is over what in `{column}`")),
+            None => Err(format!(
+                "{short} does not say what is over what in `{column}`"
+            )),
         },
         Some(cells) => {
             let missing: Vec<MissingCell> =
                 serde_json::from_str(&table.metadata("missing").unwrap_or_default())
                     .map_err(|e| format!("the note `missing` of {short} cannot be read: {e}"))?;
             let condition = Condition::parse(cells);
-            let named = condition.0.iter().map(|(_, labels)| labels.len()).product::<usize>();
+            let named = condition
+                .0
+                .iter()
+                .map(|(_, labels)| labels.len())
+                .product::<usize>();
             let there = missing.iter().filter(|m| {
                 let pairs = &m.coordinates.0;
-                m.reason.starts_with(told) && pairs.iter().all(|(axis, label)| condition.allows(axis, label))
+                m.reason.starts_with(told)
+                    && pairs
+                        .iter()
+                        .all(|(axis, label)| condition.allows(axis, label))
             });
             let texts = [cells.to_owned(), format!("{cells} ({told})")];
             if there.count() != named || !texts.contains(&number.text) {
@@ -181,7 +229,9 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
 fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar>, String> {
     let output = number.output.as_deref().unwrap_or_default();
     let condition = Condition::parse(number.row_key.as_deref().unwrap_or_default());
-    let Some(stage) = &number.stage else { return Ok(ledger::count(&provenance.lock, output, &condition)) };
+    let Some(stage) = &number.stage else {
+        return Ok(ledger::count(&provenance.lock, output, &condition));
+    };
     let mut parts: Vec<(Digest, Option<Holder>)> = Vec::new();
     match number.artifact {
         Some(artifact) => parts.push((artifact, holder(provenance, number, &artifact)?)),
@@ -197,7 +247,11 @@ fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar
     }
     let mut count = 0;
     for (artifact, holder) in &parts {
-        count += provenance.reader.rows(artifact, &condition, holder.as_ref()).map_err(text)?.len();
+        count += provenance
+            .reader
+            .rows(artifact, &condition, holder.as_ref())
+            .map_err(text)?
+            .len();
     }
     Ok(i64::try_from(count).ok().map(Scalar::Int))
 }
@@ -209,10 +263,19 @@ fn same_value(number: &Number, value: &Scalar) -> Result<(), String> {
         (value, Some(written)) => value.to_string() == *written,
     };
     let (written, place) = (number.value.as_deref().unwrap_or("null"), place(number));
-    if holds { Ok(()) } else { Err(format!("the trace has {written}, {place} has {value}")) }
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("the trace has {written}, {place} has {value}"))
+    }
 }
 
-fn same_text(number: &Number, value: &Scalar, unit: Option<&str>, format: Format<'_>) -> Result<(), String> {
+fn same_text(
+    number: &Number,
+    value: &Scalar,
+    unit: Option<&str>,
+    format: Format<'_>,
+) -> Result<(), String> {
     // The word for null is the template's and not in the trace.
     if *value == Scalar::Null {
         return Ok(());
@@ -225,23 +288,40 @@ fn is_text(number: &Number, rendered: &str) -> Result<(), String> {
     if number.text == rendered || number.text.replace("\\|", "|") == rendered {
         return Ok(());
     }
-    Err(format!("the value of {} renders as `{rendered}`", place(number)))
+    Err(format!(
+        "the value of {} renders as `{rendered}`",
+        place(number)
+    ))
 }
 
 fn place(number: &Number) -> String {
-    let (stage, output) = (number.stage.as_deref().unwrap_or_default(), number.output.as_deref());
-    let row = number.row.map(|row| format!(" row {row}")).unwrap_or_default();
+    let (stage, output) = (
+        number.stage.as_deref().unwrap_or_default(),
+        number.output.as_deref(),
+    );
+    let row = number
+        .row
+        .map(|row| format!(" row {row}"))
+        .unwrap_or_default();
     match output {
-        Some(output) => format!("{stage}.{output}{row} {}", number.column.as_deref().unwrap_or_default()),
+        Some(output) => format!(
+            "{stage}.{output}{row} {}",
+            number.column.as_deref().unwrap_or_default()
+        ),
         None => "the trace".to_owned(),
     }
 }
 
-fn json_value(provenance: &Provenance<'_>, number: &Number, format: Format<'_>) -> Result<(), String> {
+fn json_value(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    format: Format<'_>,
+) -> Result<(), String> {
     let (artifact, path) = artifact(number)?;
     holder(provenance, number, &artifact)?;
     let json = provenance.reader.json(&artifact).map_err(text)?;
-    let value = at_path(&json, path).ok_or_else(|| format!("{} has no `{path}`", artifact.short()))?;
+    let value =
+        at_path(&json, path).ok_or_else(|| format!("{} has no `{path}`", artifact.short()))?;
     if let Json::Array(items) = value {
         if number.value.as_deref() != Some(&value.to_string()) {
             return Err(format!(

@@ -21,17 +21,30 @@ impl Condition {
             }
         }
         let values = |text: &str| text.split('|').map(str::to_owned).collect();
-        Self(pairs.iter().filter_map(|p| p.split_once('=')).map(|(c, v)| (c.to_owned(), values(v))).collect())
+        Self(
+            pairs
+                .iter()
+                .filter_map(|p| p.split_once('='))
+                .map(|(c, v)| (c.to_owned(), values(v)))
+                .collect(),
+        )
     }
 
     /// Splits into the part about columns of a table and whether the rest holds of a cell's coordinates,
     /// which count as columns.
     pub(crate) fn of(&self, table: &Table, holder: Option<&Holder>) -> Option<Self> {
-        let (own, others): (Vec<_>, Vec<_>) =
-            self.0.iter().cloned().partition(|(column, _)| table.has(column));
+        let (own, others): (Vec<_>, Vec<_>) = self
+            .0
+            .iter()
+            .cloned()
+            .partition(|(column, _)| table.has(column));
         let holds = |(column, wanted): &(String, Vec<String>)| {
             let label = holder.and_then(|h| h.record.coordinates.get(column));
-            label.is_some_and(|label| wanted.iter().any(|w| Value::written(w).contains(&Value::of(label))))
+            label.is_some_and(|label| {
+                wanted
+                    .iter()
+                    .any(|w| Value::written(w).contains(&Value::of(label)))
+            })
         };
         others.iter().all(holds).then_some(Self(own))
     }
@@ -44,7 +57,11 @@ impl Condition {
     /// Whether a value of a column is one that it asks for, as far as it speaks of the column.
     pub(crate) fn allows(&self, column: &str, value: &Scalar) -> bool {
         let pair = self.0.iter().find(|(name, _)| name == column);
-        pair.is_none_or(|(_, wanted)| wanted.iter().any(|w| Value::written(w).contains(&Value::of(value))))
+        pair.is_none_or(|(_, wanted)| {
+            wanted
+                .iter()
+                .any(|w| Value::written(w).contains(&Value::of(value)))
+        })
     }
 }
 
@@ -62,7 +79,9 @@ impl Index {
         let mut rows: HashMap<Vec<Value>, Vec<usize>> = HashMap::new();
         for row in 0..table.rows() {
             let key = columns.iter().map(|c| Ok(Value::of(&table.value(c, row)?)));
-            rows.entry(key.collect::<Result<_, TableError>>()?).or_default().push(row);
+            rows.entry(key.collect::<Result<_, TableError>>()?)
+                .or_default()
+                .push(row);
         }
         Ok(Self(rows))
     }
@@ -74,11 +93,19 @@ impl Index {
             let mut values: Vec<Value> = wanted.iter().flat_map(|w| Value::written(w)).collect();
             values.sort();
             values.dedup();
-            let longer =
-                |key: Vec<Value>| values.iter().map(move |v| [&key[..], std::slice::from_ref(v)].concat());
+            let longer = |key: Vec<Value>| {
+                values
+                    .iter()
+                    .map(move |v| [&key[..], std::slice::from_ref(v)].concat())
+            };
             keys = keys.into_iter().flat_map(longer).collect();
         }
-        let mut rows: Vec<usize> = keys.iter().filter_map(|key| self.0.get(key)).flatten().copied().collect();
+        let mut rows: Vec<usize> = keys
+            .iter()
+            .filter_map(|key| self.0.get(key))
+            .flatten()
+            .copied()
+            .collect();
         rows.sort_unstable();
         rows
     }
@@ -98,12 +125,16 @@ impl Value {
     }
 
     fn of(value: &Scalar) -> Self {
-        value.as_f64().map_or_else(|| Self::Text(value.to_string()), Self::number)
+        value
+            .as_f64()
+            .map_or_else(|| Self::Text(value.to_string()), Self::number)
     }
 
     /// What a written value may be: a text, and a number if it reads as one.
     fn written(text: &str) -> Vec<Self> {
         let number = text.parse::<f64>().ok().map(Self::number);
-        std::iter::once(Self::Text(text.to_owned())).chain(number).collect()
+        std::iter::once(Self::Text(text.to_owned()))
+            .chain(number)
+            .collect()
     }
 }

@@ -51,7 +51,13 @@ impl Number {
     /// Returns whether two texts were made of the same value.
     pub fn same_value(&self, other: &Self) -> bool {
         let of = |n: &Self| {
-            let place = (n.stage.clone(), n.output.clone(), n.artifact, n.row, n.row_key.clone());
+            let place = (
+                n.stage.clone(),
+                n.output.clone(),
+                n.artifact,
+                n.row,
+                n.row_key.clone(),
+            );
             (n.source.clone(), place, n.column.clone(), n.value.clone())
         };
         of(self) == of(other)
@@ -115,7 +121,11 @@ fn numbers(table: &Table) -> Result<Vec<Number>, TableError> {
     let (stages, outputs) = (table.text("stage")?, table.text("output")?);
     let (artifacts, rows) = (table.text("artifact")?, table.int("row")?);
     let (keys, columns) = (table.text("row_key")?, table.text("column")?);
-    let (values, units, formats) = (table.text("value")?, table.text("unit")?, table.text("format")?);
+    let (values, units, formats) = (
+        table.text("value")?,
+        table.text("unit")?,
+        table.text("format")?,
+    );
     let owned = |value: Option<&str>| value.map(str::to_owned);
     let number = |i: usize| Number {
         line: lines[i],

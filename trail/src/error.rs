@@ -35,7 +35,9 @@ impl fmt::Display for TrailError {
         match self {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NoReport(path) => write!(f, "{}: there is no such report", path.display()),
-            Self::NoTrace(path) => write!(f, "{}: there is no trace beside the report", path.display()),
+            Self::NoTrace(path) => {
+                write!(f, "{}: there is no trace beside the report", path.display())
+            }
             Self::Trace(path, error) => write!(f, "{}: not a trace: {error}", path.display()),
             Self::Store(error) => error.fmt(f),
             Self::Artifact(digest, what) => write!(f, "{}: {what}", digest.short()),

@@ -133,8 +133,12 @@ pub(crate) fn behind(
             record: holder.as_ref().map(|h| h.digest),
             started: holder.as_ref().map(|h| h.record.started.clone()),
             imported: holder.as_ref().and_then(imported),
-            simulated: holder.as_ref().is_some_and(|h| !h.record.recipe.parameters["simulate"].is_null()),
-            warnings: holder.map(|h| h.record.warnings.clone()).unwrap_or_default(),
+            simulated: holder
+                .as_ref()
+                .is_some_and(|h| !h.record.recipe.parameters["simulate"].is_null()),
+            warnings: holder
+                .map(|h| h.record.warnings.clone())
+                .unwrap_or_default(),
             gates_passed: 0,
             gates_not_passed: Vec::new(),
             server: server_digest,
@@ -159,7 +163,8 @@ fn judge(
         let wrong = |e: artifacts::TableError| TrailError::Artifact(*digest, e.to_string());
         let text = |name: &str| table.text(name).map_err(wrong);
         let (stages, cells, gates) = (text("stage")?, text("cell")?, text("gate")?);
-        let (severities, observed, expected) = (text("severity")?, text("observed")?, text("expected")?);
+        let (severities, observed, expected) =
+            (text("severity")?, text("observed")?, text("expected")?);
         let passed = table.boolean("passed").map_err(wrong)?;
         for i in 0..table.rows() {
             let stage = stages[i].unwrap_or_default();
@@ -191,7 +196,10 @@ fn cell_names(analysis: &Holder, places: &[(&str, &str)]) -> BTreeMap<(String, S
     for input in &analysis.record.recipe.inputs {
         for cell in &input.cells {
             let text = coordinates_text(&cell.coordinates);
-            if let Some(at) = places.iter().position(|(s, c)| *s == input.stage && *c == text) {
+            if let Some(at) = places
+                .iter()
+                .position(|(s, c)| *s == input.stage && *c == text)
+            {
                 names.insert((input.stage.clone(), cell.coordinates.to_string()), at);
             }
         }
@@ -201,18 +209,35 @@ fn cell_names(analysis: &Holder, places: &[(&str, &str)]) -> BTreeMap<(String, S
 
 /// Returns where a cell's rows were imported from.
 fn imported(holder: &Holder) -> Option<ImportedFrom> {
-    let tool = holder.record.recipe.parameters.pointer("/import/tool")?.as_str()?.to_owned();
-    Some(ImportedFrom { tool, original: holder.record.outputs.get("original")?.digest })
+    let tool = holder
+        .record
+        .recipe
+        .parameters
+        .pointer("/import/tool")?
+        .as_str()?
+        .to_owned();
+    Some(ImportedFrom {
+        tool,
+        original: holder.record.outputs.get("original")?.digest,
+    })
 }
 
 /// Returns the server behind a measured cell: the input that has a server descriptor.
 fn server_of(provenance: &Provenance<'_>, holder: &Holder) -> Result<Option<Server>, TrailError> {
     let inputs = holder.record.recipe.inputs.iter();
-    let mut cells = inputs.flat_map(|input| input.cells.iter().map(move |cell| (&input.stage, cell)));
+    let mut cells =
+        inputs.flat_map(|input| input.cells.iter().map(move |cell| (&input.stage, cell)));
     let found = cells.find_map(|(stage, cell)| Some((stage, cell, *cell.outputs.get("server")?)));
-    let Some((stage, cell, artifact)) = found else { return Ok(None) };
+    let Some((stage, cell, artifact)) = found else {
+        return Ok(None);
+    };
     let descriptor = provenance.reader.json(&artifact)?;
-    let text = |pointer: &str| descriptor.pointer(pointer).and_then(Json::as_str).map(str::to_owned);
+    let text = |pointer: &str| {
+        descriptor
+            .pointer(pointer)
+            .and_then(Json::as_str)
+            .map(str::to_owned)
+    };
     let coordinates = coordinates_text(&cell.coordinates);
     let environment = provenance.at(stage, &coordinates)?.and_then(|serve| {
         let mut cells = serve.record.recipe.inputs.iter().flat_map(|i| &i.cells);

@@ -88,7 +88,11 @@ pub fn why(
     let mut answer = Answer {
         report: document.path.display().to_string(),
         number: number.clone(),
-        also_at: also.iter().filter(|n| n.place() != number.place()).map(|n| n.place()).collect(),
+        also_at: also
+            .iter()
+            .filter(|n| n.place() != number.place())
+            .map(|n| n.place())
+            .collect(),
         meaning: meaning(number),
         place: None,
         lineage: None,
@@ -102,17 +106,32 @@ pub fn why(
         lock: provenance.file.as_ref().map(|f| f.display().to_string()),
     };
     if !is_at(document, number) {
-        answer.doubts.push(format!("the report no longer has `{}` at {}", number.text, number.place()));
+        answer.doubts.push(format!(
+            "the report no longer has `{}` at {}",
+            number.text,
+            number.place()
+        ));
     }
-    let Some(artifact) = number.artifact else { return Ok(answer) };
+    let Some(artifact) = number.artifact else {
+        return Ok(answer);
+    };
     let stage = number.stage.as_deref().unwrap_or_default();
     let holder = provenance.holder(stage, &artifact)?;
     if holder.is_none() && provenance.is_known() {
-        answer.doubts.push(format!("the lock no longer has {} as an output of {stage}", artifact.short()));
+        answer.doubts.push(format!(
+            "the lock no longer has {} as an output of {stage}",
+            artifact.short()
+        ));
     }
     answer.place = Some(place(provenance, number, artifact, holder.as_ref())?);
     answer.see.push(match number.row {
-        Some(row) => show(&artifact, &[Span { start: row, end: row + 1 }]),
+        Some(row) => show(
+            &artifact,
+            &[Span {
+                start: row,
+                end: row + 1,
+            }],
+        ),
         None => show(&artifact, &[]),
     });
     if number.source != "json"
@@ -130,19 +149,27 @@ fn descend(
     holder: &Holder,
     answer: &mut Answer,
 ) -> Result<(), TrailError> {
-    let Some(output) = number.output.as_deref() else { return Ok(()) };
+    let Some(output) = number.output.as_deref() else {
+        return Ok(());
+    };
     let rows = match number.row {
         Some(row) => vec![row],
         None if number.source == "count" => counted(provenance, number, holder, output)?,
         None => return Ok(()),
     };
-    let spans = lineage::joined(rows.iter().map(|row| Span { start: *row, end: row + 1 }));
+    let spans = lineage::joined(rows.iter().map(|row| Span {
+        start: *row,
+        end: row + 1,
+    }));
     let lineage = lineage::follow(provenance, holder, output, &spans)?;
     match &lineage {
         Some(lineage) => {
             answer.raw = lineage.raw();
             let lost = lineage.lost();
-            answer.doubts.extend(lost.into_iter().map(|l| format!("the lineage ends early at {l}")));
+            answer.doubts.extend(
+                lost.into_iter()
+                    .map(|l| format!("the lineage ends early at {l}")),
+            );
         }
         // A row of a measurement is a raw row itself.
         None if holder.record.outputs.contains_key("requests") => answer.raw.push(RawRows {
@@ -156,12 +183,25 @@ fn descend(
         None => answer.meaning = format!("{}, {}", answer.meaning, inputs(holder)),
     }
     answer.lineage = lineage;
-    let Evidence { cells, study_passed, study_not_passed, servers, .. } =
-        evidence::behind(provenance, holder, &answer.raw)?;
-    answer.see.extend(answer.raw.iter().take(6).map(|raw| show(&raw.artifact, &raw.spans)));
+    let Evidence {
+        cells,
+        study_passed,
+        study_not_passed,
+        servers,
+        ..
+    } = evidence::behind(provenance, holder, &answer.raw)?;
+    answer.see.extend(
+        answer
+            .raw
+            .iter()
+            .take(6)
+            .map(|raw| show(&raw.artifact, &raw.spans)),
+    );
     for server in &servers {
         answer.see.push(show(&server.artifact, &[]));
-        answer.see.extend(server.environment.iter().map(|e| show(e, &[])));
+        answer
+            .see
+            .extend(server.environment.iter().map(|e| show(e, &[])));
     }
     let mut seen = std::collections::HashSet::new();
     answer.see.retain(|command| seen.insert(command.clone()));
@@ -177,9 +217,13 @@ fn counted(
     holder: &Holder,
     output: &str,
 ) -> Result<Vec<usize>, TrailError> {
-    let Some(artifact) = holder.record.outputs.get(output) else { return Ok(Vec::new()) };
+    let Some(artifact) = holder.record.outputs.get(output) else {
+        return Ok(Vec::new());
+    };
     let condition = Condition::parse(number.row_key.as_deref().unwrap_or_default());
-    provenance.reader.rows(&artifact.digest, &condition, Some(holder))
+    provenance
+        .reader
+        .rows(&artifact.digest, &condition, Some(holder))
 }
 
 /// What a table without lineage was made of: the cells that its stage read.
@@ -196,7 +240,10 @@ fn inputs(holder: &Holder) -> String {
         .collect();
     match read.is_empty() {
         true => "which reads no other stage".to_owned(),
-        false => format!("which has no lineage of its own; its stage read {}", read.join(" and ")),
+        false => format!(
+            "which has no lineage of its own; its stage read {}",
+            read.join(" and ")
+        ),
     }
 }
 
@@ -206,7 +253,10 @@ fn place(
     artifact: Digest,
     holder: Option<&Holder>,
 ) -> Result<TablePlace, TrailError> {
-    let cell = holder.map(Holder::cell).or_else(|| number.stage.clone()).unwrap_or_default();
+    let cell = holder
+        .map(Holder::cell)
+        .or_else(|| number.stage.clone())
+        .unwrap_or_default();
     let mut place = TablePlace {
         name: format!("{cell}.{}", number.output.as_deref().unwrap_or_default()),
         artifact,
@@ -234,11 +284,16 @@ fn place(
     (place.operator, place.parameters) = (note("operator"), note("parameters"));
     place.level = note("level");
     if let Some(cells) = note("missing") {
-        let cells: Vec<MissingCell> = serde_json::from_str(&cells)
-            .map_err(|e| TrailError::Artifact(artifact, format!("its note `missing` cannot be read: {e}")))?;
+        let cells: Vec<MissingCell> = serde_json::from_str(&cells).map_err(|e| {
+            TrailError::Artifact(artifact, format!("its note `missing` cannot be read: {e}"))
+        })?;
         let key = Condition::parse(place.row_key.as_deref().unwrap_or_default());
-        let agrees =
-            |cell: &MissingCell| cell.coordinates.0.iter().all(|(axis, label)| key.allows(axis, label));
+        let agrees = |cell: &MissingCell| {
+            cell.coordinates
+                .0
+                .iter()
+                .all(|(axis, label)| key.allows(axis, label))
+        };
         place.missing = cells.into_iter().filter(agrees).collect();
     }
     Ok(place)
@@ -271,7 +326,11 @@ fn doubts(document: &Document, provenance: &Provenance<'_>) -> Vec<String> {
 
 /// Whether the number's text stands at its place.
 pub(crate) fn is_at(document: &Document, number: &Number) -> bool {
-    let Some(line) = number.line.checked_sub(1).and_then(|i| document.markdown.split('\n').nth(i)) else {
+    let Some(line) = number
+        .line
+        .checked_sub(1)
+        .and_then(|i| document.markdown.split('\n').nth(i))
+    else {
         return false;
     };
     is_in(line, number)
@@ -279,12 +338,16 @@ pub(crate) fn is_at(document: &Document, number: &Number) -> bool {
 
 /// Whether the number's text stands at its columns of a line.
 pub(crate) fn is_in(line: &str, number: &Number) -> bool {
-    let (Some(before), Some(length)) =
-        (number.column_start.checked_sub(1), number.column_end.checked_sub(number.column_start))
-    else {
+    let (Some(before), Some(length)) = (
+        number.column_start.checked_sub(1),
+        number.column_end.checked_sub(number.column_start),
+    ) else {
         return false;
     };
-    line.chars().skip(before).take(length).eq(number.text.chars())
+    line.chars()
+        .skip(before)
+        .take(length)
+        .eq(number.text.chars())
 }
 
 fn show(artifact: &Digest, spans: &[Span]) -> String {
@@ -300,8 +363,12 @@ fn meaning(number: &Number) -> String {
     let column = number.column.as_deref().unwrap_or_default();
     match number.source.as_str() {
         "table" if number.row.is_none() => match number.row_key.as_deref() {
-            Some("sides") => "what is over what in a column of ratios, as its table says".to_owned(),
-            Some("heading") | None => "part of a heading, made of a column's name and unit".to_owned(),
+            Some("sides") => {
+                "what is over what in a column of ratios, as its table says".to_owned()
+            }
+            Some("heading") | None => {
+                "part of a heading, made of a column's name and unit".to_owned()
+            }
             Some(_) => "cells that the table lacks, as its own note `missing` says".to_owned(),
         },
         "table" => "a value of a table".to_owned(),

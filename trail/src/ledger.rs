@@ -20,15 +20,15 @@ pub(crate) fn value(lock: &Lock, number: &Number) -> Option<Scalar> {
     let (_, names) = condition.0.iter().find(|(column, _)| column == "stage")?;
     let stage = stages(lock).find(|s| names.contains(&s.name))?;
     let words = || stage.cells.iter().map(|c| c.status.word());
-    let count = match number.column.as_deref()? {
-        "stage" => return Some(Scalar::Text(stage.name.clone())),
-        "cells" => stage.cells.len(),
-        "not_ok" => words().filter(|w| !matches!(*w, "ok" | "excluded")).count(),
-        status @ ("ok" | "failed" | "hung" | "timeout" | "skipped" | "excluded" | "interrupted") => {
-            words().filter(|w| *w == status).count()
-        }
-        _ => return None,
-    };
+    let count =
+        match number.column.as_deref()? {
+            "stage" => return Some(Scalar::Text(stage.name.clone())),
+            "cells" => stage.cells.len(),
+            "not_ok" => words().filter(|w| !matches!(*w, "ok" | "excluded")).count(),
+            status @ ("ok" | "failed" | "hung" | "timeout" | "skipped" | "excluded"
+            | "interrupted") => words().filter(|w| *w == status).count(),
+            _ => return None,
+        };
     i64::try_from(count).ok().map(Scalar::Int)
 }
 
@@ -38,12 +38,15 @@ pub(crate) fn count(lock: &Lock, table: &str, condition: &Condition) -> Option<S
     if table != "ledger" || lock.stages.is_empty() || !condition.0.iter().all(known) {
         return None;
     }
-    let lines = stages(lock).flat_map(|s| s.cells.iter().map(|c| (s.name.as_str(), c.status.word())));
+    let lines =
+        stages(lock).flat_map(|s| s.cells.iter().map(|c| (s.name.as_str(), c.status.word())));
     let meets = |(stage, status): &(&str, &str)| {
         condition.0.iter().all(|(column, wanted)| {
             let value = if column == "stage" { stage } else { status };
             wanted.iter().any(|w| w == value)
         })
     };
-    i64::try_from(lines.filter(meets).count()).ok().map(Scalar::Int)
+    i64::try_from(lines.filter(meets).count())
+        .ok()
+        .map(Scalar::Int)
 }

@@ -150,14 +150,19 @@ fn follow_to(
     depth: usize,
 ) -> Result<Option<TableRows>, TrailError> {
     let outputs = &holder.record.outputs;
-    let (Some(table), Some(lineage)) = (outputs.get(output), outputs.get(&format!("{output}.lineage")))
-    else {
+    let (Some(table), Some(lineage)) = (
+        outputs.get(output),
+        outputs.get(&format!("{output}.lineage")),
+    ) else {
         return Ok(None);
     };
     let mut sources = Vec::new();
     for (source, from) in made_of(provenance, &lineage.digest, spans)? {
         sources.push(if depth == 0 {
-            Source::Lost { source, reason: "the lineage goes in a circle".to_owned() }
+            Source::Lost {
+                source,
+                reason: "the lineage goes in a circle".to_owned(),
+            }
         } else {
             step(provenance, holder, &source, from, depth - 1)?
         });
@@ -180,22 +185,34 @@ fn step(
     spans: Vec<Span>,
     depth: usize,
 ) -> Result<Source, TrailError> {
-    let lost = |reason: &str| Source::Lost { source: source.to_owned(), reason: reason.to_owned() };
+    let lost = |reason: &str| Source::Lost {
+        source: source.to_owned(),
+        reason: reason.to_owned(),
+    };
     let Ok(artifact) = source.parse::<Digest>() else {
         let table = follow_to(provenance, holder, source, &spans, depth)?;
-        return Ok(table.map_or_else(|| lost("the stage has no such table with a lineage"), Source::Table));
+        return Ok(table.map_or_else(
+            || lost("the stage has no such table with a lineage"),
+            Source::Table,
+        ));
     };
     let inputs = holder.record.recipe.inputs.iter();
     let cells = inputs.flat_map(|input| input.cells.iter().map(move |cell| (&input.stage, cell)));
-    let mut outputs = cells.flat_map(|(stage, cell)| cell.outputs.iter().map(move |o| (stage, cell, o)));
-    let Some((stage, cell, (output, _))) = outputs.find(|(_, _, (_, digest))| **digest == artifact) else {
+    let mut outputs =
+        cells.flat_map(|(stage, cell)| cell.outputs.iter().map(move |o| (stage, cell, o)));
+    let Some((stage, cell, (output, _))) = outputs.find(|(_, _, (_, digest))| **digest == artifact)
+    else {
         return Ok(lost("no input of the analysis has this artifact"));
     };
     let coordinates = coordinates_text(&cell.coordinates);
     // An analysis of an analysis: its tables have lineages of their own.
     if cell.outputs.contains_key(&format!("{output}.lineage"))
         && let Some(below) = provenance.at(stage, &coordinates)?
-        && below.record.outputs.get(output).is_some_and(|a| a.digest == artifact)
+        && below
+            .record
+            .outputs
+            .get(output)
+            .is_some_and(|a| a.digest == artifact)
         && let Some(table) = follow_to(provenance, &below, output, &spans, depth)?
     {
         return Ok(Source::Table(table));
@@ -219,7 +236,10 @@ fn made_of(
 ) -> Result<Vec<(String, Vec<Span>)>, TrailError> {
     let table = provenance.reader.table(lineage)?;
     let wrong = |e: artifacts::TableError| TrailError::Artifact(*lineage, e.to_string());
-    let (rows, sources) = (table.int("row").map_err(wrong)?, table.text("source").map_err(wrong)?);
+    let (rows, sources) = (
+        table.int("row").map_err(wrong)?,
+        table.text("source").map_err(wrong)?,
+    );
     let starts = table.int("source_row_start").map_err(wrong)?;
     let ends = table.int("source_row_end").map_err(wrong)?;
     let at = |value: Option<i64>| value.and_then(|v| usize::try_from(v).ok());
@@ -229,8 +249,12 @@ fn made_of(
         if !of_ours {
             continue;
         }
-        let (Some(source), Some(start), Some(end)) = (sources[i], at(starts[i]), at(ends[i])) else {
-            return Err(TrailError::Artifact(*lineage, format!("row {i} of the lineage is incomplete")));
+        let (Some(source), Some(start), Some(end)) = (sources[i], at(starts[i]), at(ends[i]))
+        else {
+            return Err(TrailError::Artifact(
+                *lineage,
+                format!("row {i} of the lineage is incomplete"),
+            ));
         };
         if end < start {
             return Err(TrailError::Artifact(
@@ -238,11 +262,18 @@ fn made_of(
                 format!("row {i} of the lineage ends before it starts"),
             ));
         }
-        found.entry(source).or_insert((i, Vec::new())).1.push(Span { start, end });
+        found
+            .entry(source)
+            .or_insert((i, Vec::new()))
+            .1
+            .push(Span { start, end });
     }
     let mut ordered: Vec<_> = found.into_iter().collect();
     ordered.sort_by_key(|(_, (first, _))| *first);
-    Ok(ordered.into_iter().map(|(source, (_, spans))| (source.to_owned(), joined(spans))).collect())
+    Ok(ordered
+        .into_iter()
+        .map(|(source, (_, spans))| (source.to_owned(), joined(spans)))
+        .collect())
 }
 
 /// Sorts spans and joins those that touch.

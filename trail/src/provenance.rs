@@ -42,7 +42,10 @@ pub struct Holder {
 impl Holder {
     /// Returns the cell as messages write it.
     pub fn cell(&self) -> String {
-        cell_text(&self.record.stage, &coordinates_text(&self.record.coordinates))
+        cell_text(
+            &self.record.stage,
+            &coordinates_text(&self.record.coordinates),
+        )
     }
 }
 
@@ -95,7 +98,11 @@ impl<'store> Provenance<'store> {
         };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
-            let mut found = Self { file: Some(path), lock, ..none };
+            let mut found = Self {
+                file: Some(path),
+                lock,
+                ..none
+            };
             if seal.report_intact && seal.trace_intact {
                 // What is wrong with other locks does not touch this report.
                 found.doubts.clear();
@@ -103,8 +110,13 @@ impl<'store> Provenance<'store> {
             found.seal = Some(seal);
             return found;
         }
-        let named = document.numbers.iter().find_map(|n| Some((n.stage.clone()?, n.artifact?)));
-        let Some((stage, artifact)) = named else { return none };
+        let named = document
+            .numbers
+            .iter()
+            .find_map(|n| Some((n.stage.clone()?, n.artifact?)));
+        let Some((stage, artifact)) = named else {
+            return none;
+        };
         let mut found = none;
         for (path, lock) in read {
             found.lock = lock;
@@ -114,7 +126,11 @@ impl<'store> Provenance<'store> {
                 return found;
             }
         }
-        Self { lock: Lock::default(), holders: RefCell::default(), ..found }
+        Self {
+            lock: Lock::default(),
+            holders: RefCell::default(),
+            ..found
+        }
     }
 
     /// Returns whether a lock is known.
@@ -128,8 +144,18 @@ impl<'store> Provenance<'store> {
     /// If a record cannot be read.
     pub fn cells(&self, stage: &str) -> Result<Vec<Holder>, TrailError> {
         let stages = self.lock.stages.iter().filter(|s| s.name == stage);
-        let records = stages.flat_map(|s| &s.cells).filter(|c| c.outputs.is_some()).filter_map(|c| c.record);
-        records.map(|digest| Ok(Holder { digest, record: self.reader.record(&digest)? })).collect()
+        let records = stages
+            .flat_map(|s| &s.cells)
+            .filter(|c| c.outputs.is_some())
+            .filter_map(|c| c.record);
+        records
+            .map(|digest| {
+                Ok(Holder {
+                    digest,
+                    record: self.reader.record(&digest)?,
+                })
+            })
+            .collect()
     }
 
     /// Returns the cell of a stage that has an artifact among its outputs.
@@ -148,12 +174,19 @@ impl<'store> Provenance<'store> {
                     }
                 }
                 let holders = Rc::new(holders);
-                self.holders.borrow_mut().insert(stage.to_owned(), holders.clone());
+                self.holders
+                    .borrow_mut()
+                    .insert(stage.to_owned(), holders.clone());
                 holders
             }
         };
-        let Some(digest) = holders.get(artifact).copied() else { return Ok(None) };
-        Ok(Some(Holder { digest, record: self.reader.record(&digest)? }))
+        let Some(digest) = holders.get(artifact).copied() else {
+            return Ok(None);
+        };
+        Ok(Some(Holder {
+            digest,
+            record: self.reader.record(&digest)?,
+        }))
     }
 
     /// Returns the cell of these coordinates, if the lock has its record.
@@ -161,10 +194,20 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If the record cannot be read.
     pub fn at(&self, stage: &str, coordinates: &str) -> Result<Option<Holder>, TrailError> {
-        let cells = self.lock.stages.iter().filter(|s| s.name == stage).flat_map(|s| &s.cells);
+        let cells = self
+            .lock
+            .stages
+            .iter()
+            .filter(|s| s.name == stage)
+            .flat_map(|s| &s.cells);
         let cell: Option<&LockCell> = cells.into_iter().find(|c| c.coordinates == coordinates);
-        let Some(digest) = cell.and_then(|c| c.record) else { return Ok(None) };
-        Ok(Some(Holder { digest, record: self.reader.record(&digest)? }))
+        let Some(digest) = cell.and_then(|c| c.record) else {
+            return Ok(None);
+        };
+        Ok(Some(Holder {
+            digest,
+            record: self.reader.record(&digest)?,
+        }))
     }
 }
 
@@ -182,15 +225,27 @@ fn seals(
         let outputs = match reader.record(&record) {
             Ok(read) => read.outputs.clone(),
             Err(error) => {
-                doubts.push(format!("{}: the record of its report: {error}", path.display()));
+                doubts.push(format!(
+                    "{}: the record of its report: {error}",
+                    path.display()
+                ));
                 continue;
             }
         };
-        let Some(report) = outputs.get("report").map(|a| a.digest) else { continue };
+        let Some(report) = outputs.get("report").map(|a| a.digest) else {
+            continue;
+        };
         let trace = outputs.get("trace").map(|a| a.digest);
-        let (report_intact, trace_intact) = (report == document.report, trace == Some(document.trace));
+        let (report_intact, trace_intact) =
+            (report == document.report, trace == Some(document.trace));
         if report_intact || trace_intact {
-            found.push(Seal { record, report, trace, report_intact, trace_intact });
+            found.push(Seal {
+                record,
+                report,
+                trace,
+                report_intact,
+                trace_intact,
+            });
         }
     }
     found

@@ -47,14 +47,17 @@ impl<'store> Reader<'store> {
         holder: Option<&Holder>,
     ) -> Result<Vec<usize>, TrailError> {
         let table = self.table(digest)?;
-        let Some(condition) = condition.of(&table, holder) else { return Ok(Vec::new()) };
+        let Some(condition) = condition.of(&table, holder) else {
+            return Ok(Vec::new());
+        };
         let key = (*digest, condition.columns());
         let known = self.indexes.borrow().get(&key).cloned();
         let index = match known {
             Some(index) => index,
             None => {
                 let index = Index::new(&table, &key.1);
-                let index = Rc::new(index.map_err(|e| TrailError::Artifact(*digest, e.to_string()))?);
+                let index =
+                    Rc::new(index.map_err(|e| TrailError::Artifact(*digest, e.to_string()))?);
                 self.visited.set(self.visited.get() + table.rows());
                 self.indexes.borrow_mut().insert(key, index.clone());
                 index
@@ -82,7 +85,9 @@ impl<'store> Reader<'store> {
     }
 
     pub(crate) fn table(&self, digest: &Digest) -> Result<Rc<Table>, TrailError> {
-        self.once(&self.tables, digest, |bytes| Table::from_parquet(bytes).map_err(|e| e.to_string()))
+        self.once(&self.tables, digest, |bytes| {
+            Table::from_parquet(bytes).map_err(|e| e.to_string())
+        })
     }
 
     pub(crate) fn json(&self, digest: &Digest) -> Result<Rc<Json>, TrailError> {
@@ -92,7 +97,9 @@ impl<'store> Reader<'store> {
     }
 
     pub(crate) fn record(&self, digest: &Digest) -> Result<Rc<Record>, TrailError> {
-        self.once(&self.records, digest, |bytes| Record::parse(&bytes).map_err(|e| e.to_string()))
+        self.once(&self.records, digest, |bytes| {
+            Record::parse(&bytes).map_err(|e| e.to_string())
+        })
     }
 
     fn once<T>(

@@ -24,7 +24,11 @@ struct Tree {
 impl Tree {
     fn write(&self, f: &mut fmt::Formatter<'_>, first: &str, rest: &str) -> fmt::Result {
         for (i, line) in self.lines.iter().enumerate() {
-            let bar = if self.below.is_empty() { "   " } else { "│  " };
+            let bar = if self.below.is_empty() {
+                "   "
+            } else {
+                "│  "
+            };
             match i {
                 0 => writeln!(f, "{first}{line}")?,
                 _ => writeln!(f, "{rest}{bar}{line}")?,
@@ -82,13 +86,32 @@ impl fmt::Display for Answer {
 
 impl Answer {
     fn tree(&self, place: &TablePlace) -> Tree {
-        let row = place.row.map(|row| format!(" row {row}")).unwrap_or_default();
-        let key = place.row_key.as_ref().map(|k| format!(": {k}")).unwrap_or_default();
-        let mut lines = vec![format!("{}{row} ({}){key}", place.name, place.artifact.short())];
+        let row = place
+            .row
+            .map(|row| format!(" row {row}"))
+            .unwrap_or_default();
+        let key = place
+            .row_key
+            .as_ref()
+            .map(|k| format!(": {k}"))
+            .unwrap_or_default();
+        let mut lines = vec![format!(
+            "{}{row} ({}){key}",
+            place.name,
+            place.artifact.short()
+        )];
         if let Some(column) = &place.column {
-            let what = if self.number.source == "json" { "path" } else { "column" };
-            let unit =
-                place.unit.as_ref().filter(|u| *u != "1").map(|u| format!(" ({u})")).unwrap_or_default();
+            let what = if self.number.source == "json" {
+                "path"
+            } else {
+                "column"
+            };
+            let unit = place
+                .unit
+                .as_ref()
+                .filter(|u| *u != "1")
+                .map(|u| format!(" ({u})"))
+                .unwrap_or_default();
             let meaning = match &place.description {
                 Some(description) => format!(": {description}"),
                 None if self.number.source == "table" && self.lineage.is_some() => String::new(),
@@ -107,10 +130,17 @@ impl Answer {
             lines.push(format!("made by {operator}{level}"));
         }
         for cell in place.missing.iter().take(MISSING_SHOWN) {
-            lines.push(format!("missing in it: {} ({})", coordinates_text(&cell.coordinates), cell.reason));
+            lines.push(format!(
+                "missing in it: {} ({})",
+                coordinates_text(&cell.coordinates),
+                cell.reason
+            ));
         }
         if place.missing.len() > MISSING_SHOWN {
-            lines.push(format!("missing in it: {} more cells", place.missing.len() - MISSING_SHOWN));
+            lines.push(format!(
+                "missing in it: {} more cells",
+                place.missing.len() - MISSING_SHOWN
+            ));
         }
         if place.description.is_some() && self.lineage.is_none() && self.raw.is_empty() {
             lines.push(self.meaning.clone());
@@ -138,7 +168,10 @@ impl Answer {
                     below: self.sources(below),
                 }),
                 Source::Lost { source, reason } => {
-                    trees.push(Tree { lines: vec![format!("{source}: {reason}")], below: Vec::new() });
+                    trees.push(Tree {
+                        lines: vec![format!("{source}: {reason}")],
+                        below: Vec::new(),
+                    });
                 }
             }
         }
@@ -154,13 +187,25 @@ impl Answer {
                 cells.push(rows.cell());
             }
         }
-        let mut trees: Vec<Tree> = cells.iter().take(SHOWN).map(|cell| self.cell_tree(cell, raw)).collect();
+        let mut trees: Vec<Tree> = cells
+            .iter()
+            .take(SHOWN)
+            .map(|cell| self.cell_tree(cell, raw))
+            .collect();
         if cells.len() > SHOWN {
-            let rows: usize =
-                raw.iter().filter(|r| !cells[..SHOWN].contains(&r.cell())).map(|r| r.rows).sum();
-            let line =
-                format!("and {} more cells with {rows} raw rows (`--json` has all)", cells.len() - SHOWN);
-            trees.push(Tree { lines: vec![line], below: Vec::new() });
+            let rows: usize = raw
+                .iter()
+                .filter(|r| !cells[..SHOWN].contains(&r.cell()))
+                .map(|r| r.rows)
+                .sum();
+            let line = format!(
+                "and {} more cells with {rows} raw rows (`--json` has all)",
+                cells.len() - SHOWN
+            );
+            trees.push(Tree {
+                lines: vec![line],
+                below: Vec::new(),
+            });
         }
         trees
     }
@@ -174,17 +219,34 @@ impl Answer {
                 (_, 1) => "row",
                 _ => "rows",
             };
-            let place = rows.spans.iter().map(span_text).collect::<Vec<_>>().join(", ");
-            lines.push(format!("{} {place} ({}): {} {noun}", rows.output, rows.artifact.short(), rows.rows));
+            let place = rows
+                .spans
+                .iter()
+                .map(span_text)
+                .collect::<Vec<_>>()
+                .join(", ");
+            lines.push(format!(
+                "{} {place} ({}): {} {noun}",
+                rows.output,
+                rows.artifact.short(),
+                rows.rows
+            ));
         }
         if let Some(known) = self.cells.iter().find(|c| c.cell == cell) {
             lines.extend(cell_lines(known));
         }
-        Tree { lines, below: Vec::new() }
+        Tree {
+            lines,
+            below: Vec::new(),
+        }
     }
 
     fn study(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told: usize = self.cells.iter().map(|c| c.gates_passed + c.gates_not_passed.len()).sum();
+        let told: usize = self
+            .cells
+            .iter()
+            .map(|c| c.gates_passed + c.gates_not_passed.len())
+            .sum();
         if self.cells.is_empty() {
             return Ok(());
         }
@@ -194,10 +256,20 @@ impl Answer {
         let passed: usize = self.cells.iter().map(|c| c.gates_passed).sum();
         let not_passed: usize = self.cells.iter().map(|c| c.gates_not_passed.len()).sum();
         let cells = self.cells.len();
-        write!(f, "gates  {passed} passed, {not_passed} not, in {cells} measured cell{}", plural(cells))?;
+        write!(
+            f,
+            "gates  {passed} passed, {not_passed} not, in {cells} measured cell{}",
+            plural(cells)
+        )?;
         let (passed, findings) = (self.stage_gates_passed, &self.stage_gates_not_passed);
-        writeln!(f, "; of the stage as a whole {passed} passed, {} not", findings.len())?;
-        findings.iter().try_for_each(|finding| writeln!(f, "       {}", finding_text(finding)))
+        writeln!(
+            f,
+            "; of the stage as a whole {passed} passed, {} not",
+            findings.len()
+        )?;
+        findings
+            .iter()
+            .try_for_each(|finding| writeln!(f, "       {}", finding_text(finding)))
     }
 }
 
@@ -205,16 +277,26 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
     let mut lines = Vec::new();
     match (&cell.record, &cell.started) {
         (Some(record), Some(started)) => {
-            let started = started.split('.').next().unwrap_or(started).trim_end_matches('Z');
+            let started = started
+                .split('.')
+                .next()
+                .unwrap_or(started)
+                .trim_end_matches('Z');
             match &cell.imported {
                 None => {
-                    let how = if cell.simulated { "simulated" } else { "measured" };
+                    let how = if cell.simulated {
+                        "simulated"
+                    } else {
+                        "measured"
+                    };
                     lines.push(format!("{how} {started}Z, record {}", record.short()));
                 }
                 Some(from) => {
                     let (tool, original) = (&from.tool, from.original.short());
                     lines.push(format!("imported {started}Z, record {}", record.short()));
-                    lines.push(format!("from a file of {tool}, kept as original ({original})"));
+                    lines.push(format!(
+                        "from a file of {tool}, kept as original ({original})"
+                    ));
                 }
             }
         }
@@ -228,7 +310,11 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
         lines.push(format!("gates: {} passed{not}", cell.gates_passed));
     }
     lines.extend(cell.gates_not_passed.iter().map(finding_text));
-    lines.extend(cell.warnings.iter().map(|warning| format!("warning: {warning}")));
+    lines.extend(
+        cell.warnings
+            .iter()
+            .map(|warning| format!("warning: {warning}")),
+    );
     lines
 }
 
@@ -239,20 +325,35 @@ fn finding_text(finding: &GateFinding) -> String {
         (Some(_), "exclude") => "excluded",
         (Some(_), _) => "failed",
     };
-    format!("gate {} {what}: {}, expected {}", finding.gate, finding.observed, finding.expected)
+    format!(
+        "gate {} {what}: {}, expected {}",
+        finding.gate, finding.observed, finding.expected
+    )
 }
 
 fn write_server(f: &mut fmt::Formatter<'_>, server: &Server) -> fmt::Result {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let (engine, model) = (known(&server.engine), known(&server.model));
-    let version = server.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
-    writeln!(f, "engine {engine}{version}, model {model}; {} ({})", server.cell, server.artifact.short())?;
+    let version = server
+        .version
+        .as_deref()
+        .map(|v| format!(" {v}"))
+        .unwrap_or_default();
+    writeln!(
+        f,
+        "engine {engine}{version}, model {model}; {} ({})",
+        server.cell,
+        server.artifact.short()
+    )?;
     let settings = pairs(&server.settings);
     if !settings.is_empty() {
         writeln!(f, "       {settings}")?;
     }
     let facet = |name: &str| server.facets.get(name).filter(|v| !v.is_null()).map(shown);
-    let mut host: Vec<String> = ["os", "arch", "cpu_model"].iter().filter_map(|name| facet(name)).collect();
+    let mut host: Vec<String> = ["os", "arch", "cpu_model"]
+        .iter()
+        .filter_map(|name| facet(name))
+        .collect();
     host.extend(facet("cpu_count").map(|n| format!("{n} CPUs")));
     host.extend(facet("memory_gib").map(|n| format!("{n} GiB")));
     if let Some(Json::Array(gpus)) = server.facets.get("gpus")
@@ -260,17 +361,26 @@ fn write_server(f: &mut fmt::Formatter<'_>, server: &Server) -> fmt::Result {
     {
         host.push(gpus.iter().map(shown).collect::<Vec<_>>().join(" + "));
     }
-    let environment = server.environment.map(|e| format!(" ({})", e.short())).unwrap_or_default();
+    let environment = server
+        .environment
+        .map(|e| format!(" ({})", e.short()))
+        .unwrap_or_default();
     writeln!(f, "host   {}{environment}", host.join(", "))
 }
 
 fn pairs(json: &Json) -> String {
-    let Json::Object(map) = json else { return String::new() };
-    map.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(", ")
+    let Json::Object(map) = json else {
+        return String::new();
+    };
+    map.iter()
+        .map(|(name, value)| format!("{name}={}", shown(value)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn shown(json: &Json) -> String {
-    json.as_str().map_or_else(|| json.to_string(), str::to_owned)
+    json.as_str()
+        .map_or_else(|| json.to_string(), str::to_owned)
 }
 
 fn rows_text(spans: &[Span]) -> String {
@@ -280,7 +390,11 @@ fn rows_text(spans: &[Span]) -> String {
     if spans.len() > SHOWN {
         places.push(format!("and {} more spans", spans.len() - SHOWN));
     }
-    let total = if rows > 1 { format!(": {rows} rows") } else { String::new() };
+    let total = if rows > 1 {
+        format!(": {rows} rows")
+    } else {
+        String::new()
+    };
     format!("{word} {}{total}", places.join(", "))
 }
 

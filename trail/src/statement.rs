@@ -88,27 +88,42 @@ impl Statement {
 /// # Errors
 /// If the record or the table cannot be read.
 pub fn statements(provenance: &Provenance<'_>) -> Result<Vec<Statement>, TrailError> {
-    let Some(seal) = &provenance.seal else { return Ok(Vec::new()) };
+    let Some(seal) = &provenance.seal else {
+        return Ok(Vec::new());
+    };
     let record = provenance.reader.record(&seal.record)?;
-    let Some(artifact) = record.outputs.get("statements") else { return Ok(Vec::new()) };
+    let Some(artifact) = record.outputs.get("statements") else {
+        return Ok(Vec::new());
+    };
     let table = provenance.reader.table(&artifact.digest)?;
     read(&table).map_err(|e| TrailError::Artifact(artifact.digest, e.to_string()))
 }
 
 fn read(table: &Table) -> Result<Vec<Statement>, TableError> {
     let int = |name: &str| table.int(name);
-    let places = [int("line")?, int("column_start")?, int("line_end")?, int("column_end")?];
+    let places = [
+        int("line")?,
+        int("column_start")?,
+        int("line_end")?,
+        int("column_end")?,
+    ];
     let (numbers, n, count) = (int("statement")?, int("n")?, int("count")?);
     let column = |name: &str| -> Result<Vec<Option<String>>, TableError> {
-        Ok(table.text(name)?.into_iter().map(|v| v.map(str::to_owned)).collect())
+        Ok(table
+            .text(name)?
+            .into_iter()
+            .map(|v| v.map(str::to_owned))
+            .collect())
     };
     let (claims, templates, texts) = (column("claim")?, column("template")?, column("text")?);
     let (rules, stages, outputs) = (column("rule")?, column("stage")?, column("output")?);
     let (outcomes, truths, reasons) = (column("outcome")?, column("truth")?, column("reason")?);
     let (values, against) = (column("values")?, column("against")?);
     let statement = |i: usize| {
-        let place: Option<Vec<usize>> =
-            places.iter().map(|p| p[i].and_then(|v| usize::try_from(v).ok())).collect();
+        let place: Option<Vec<usize>> = places
+            .iter()
+            .map(|p| p[i].and_then(|v| usize::try_from(v).ok()))
+            .collect();
         Statement {
             number: numbers[i].unwrap_or_default(),
             claim: claims[i].clone(),
@@ -149,15 +164,23 @@ pub(crate) fn judge_again(
     judge: Judge<'_>,
 ) -> Result<Again, String> {
     stands(document, statement)?;
-    let (Some(rule), Some(found)) = (&statement.rule, &statement.found) else { return Ok(Again::NotJudged) };
+    let (Some(rule), Some(found)) = (&statement.rule, &statement.found) else {
+        return Ok(Again::NotJudged);
+    };
     let expected = match statement.outcome.as_str() {
         "holds" | "licensed" => found.truth == "yes",
         _ => found.truth != "yes",
     };
     if !expected {
-        return Err(format!("it is told as `{}`, and was found `{}`", statement.outcome, found.truth));
+        return Err(format!(
+            "it is told as `{}`, and was found `{}`",
+            statement.outcome, found.truth
+        ));
     }
-    if matches!(statement.output.as_deref(), Some("ledger.stages" | "ledger.axes")) {
+    if matches!(
+        statement.output.as_deref(),
+        Some("ledger.stages" | "ledger.axes")
+    ) {
         return Ok(Again::NotJudged);
     }
     let now = judge(rule, &|name| parts(provenance, name))?;
@@ -165,7 +188,10 @@ pub(crate) fn judge_again(
         return Ok(Again::Holds);
     }
     let told = |j: &Judged| {
-        let count = j.count.map(|c| format!(", {c} meet the predicate")).unwrap_or_default();
+        let count = j
+            .count
+            .map(|c| format!(", {c} meet the predicate"))
+            .unwrap_or_default();
         format!(
             "{} over {} rows{count}, values {}, against it {}",
             j.truth,
@@ -174,7 +200,11 @@ pub(crate) fn judge_again(
             j.against
         )
     };
-    Err(format!("it was judged {}; its tables say {}", told(found), told(&now)))
+    Err(format!(
+        "it was judged {}; its tables say {}",
+        told(found),
+        told(&now)
+    ))
 }
 
 /// Checks that the words still stand where they were rendered.
@@ -183,10 +213,19 @@ fn stands(document: &Document, statement: &Statement) -> Result<(), String> {
         return Ok(());
     };
     let mut words = String::new();
-    for (at, content) in document.markdown.split('\n').enumerate().take(to_line).skip(line.saturating_sub(1))
+    for (at, content) in document
+        .markdown
+        .split('\n')
+        .enumerate()
+        .take(to_line)
+        .skip(line.saturating_sub(1))
     {
         let from = if at + 1 == line { column - 1 } else { 0 };
-        let end = if at + 1 == to_line { to - 1 } else { usize::MAX };
+        let end = if at + 1 == to_line {
+            to - 1
+        } else {
+            usize::MAX
+        };
         words.extend(content.chars().take(end).skip(from));
         if at + 1 < to_line {
             words.push('\n');
@@ -201,12 +240,24 @@ fn stands(document: &Document, statement: &Statement) -> Result<(), String> {
 /// The tables of a name: of a stage's cells, of the report itself, or of the ledger.
 fn parts(provenance: &Provenance<'_>, name: &str) -> Result<Vec<TablePart>, String> {
     if name == "ledger" {
-        return Ok(vec![(Coordinates::default(), Digest::of(b""), Rc::new(ledger(provenance)?))]);
+        return Ok(vec![(
+            Coordinates::default(),
+            Digest::of(b""),
+            Rc::new(ledger(provenance)?),
+        )]);
     }
     let Some((stage, output)) = name.split_once('.') else {
-        let record = provenance.seal.as_ref().map(|s| provenance.reader.record(&s.record).map_err(text));
-        let record = record.transpose()?.ok_or("the lock has no record of the report")?;
-        let artifact = record.outputs.get(name).ok_or_else(|| format!("the report has no table `{name}`"))?;
+        let record = provenance
+            .seal
+            .as_ref()
+            .map(|s| provenance.reader.record(&s.record).map_err(text));
+        let record = record
+            .transpose()?
+            .ok_or("the lock has no record of the report")?;
+        let artifact = record
+            .outputs
+            .get(name)
+            .ok_or_else(|| format!("the report has no table `{name}`"))?;
         let table = provenance.reader.table(&artifact.digest).map_err(text)?;
         return Ok(vec![(Coordinates::default(), artifact.digest, table)]);
     };
@@ -217,16 +268,29 @@ fn parts(provenance: &Provenance<'_>, name: &str) -> Result<Vec<TablePart>, Stri
         let table = provenance.reader.table(&artifact.digest).map_err(text)?;
         found.push((cell.record.coordinates.clone(), artifact.digest, table));
     }
-    if found.is_empty() { Err(format!("the lock has no cell of stage `{stage}`")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(format!("the lock has no cell of stage `{stage}`"))
+    } else {
+        Ok(found)
+    }
 }
 
 /// The ledger as a lock has it: all but the count of evidence.
 fn ledger(provenance: &Provenance<'_>) -> Result<Table, String> {
-    let stages = provenance.lock.stages.iter().filter(|s| s.class != pipeline::lock::LockClass::Study);
-    let lines: Vec<_> = stages.flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c))).collect();
+    let stages = provenance
+        .lock
+        .stages
+        .iter()
+        .filter(|s| s.class != pipeline::lock::LockClass::Study);
+    let lines: Vec<_> = stages
+        .flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)))
+        .collect();
     let table = Table::new(vec![
         Column::text("stage", lines.iter().map(|(stage, _)| Some(*stage))),
-        Column::text("cell", lines.iter().map(|(_, c)| Some(c.coordinates.as_str()))),
+        Column::text(
+            "cell",
+            lines.iter().map(|(_, c)| Some(c.coordinates.as_str())),
+        ),
         Column::text("status", lines.iter().map(|(_, c)| Some(c.status.word()))),
         Column::text("reason", lines.iter().map(|(_, c)| c.reason.clone())),
     ]);
@@ -237,10 +301,17 @@ fn ledger(provenance: &Provenance<'_>) -> Result<Table, String> {
 pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in statements {
-        let values = statement.found.as_ref().map(|f| serde_json::from_str::<Json>(&f.values));
-        let Some(Ok(Json::Object(values))) = values else { continue };
+        let values = statement
+            .found
+            .as_ref()
+            .map(|f| serde_json::from_str::<Json>(&f.values));
+        let Some(Ok(Json::Object(values))) = values else {
+            continue;
+        };
         for (name, value) in values {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             found.insert(format!("{}.{name}", statement.number), value);
         }
     }

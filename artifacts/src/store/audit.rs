@@ -11,8 +11,9 @@ impl Index {
     pub(super) fn inconsistencies(&self) -> Result<Vec<String>, StoreError> {
         let query = || {
             let mut statement = self.connection.prepare("PRAGMA integrity_check")?;
-            let mut lines: Vec<String> =
-                statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let mut lines: Vec<String> = statement
+                .query_map([], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
             lines.retain(|line| line != "ok");
             Ok(lines)
         };
@@ -22,9 +23,12 @@ impl Index {
     /// Returns the durable objects with their sizes in bytes.
     pub(super) fn objects(&self) -> Result<Vec<(Digest, Option<u64>)>, StoreError> {
         let query = || {
-            let mut statement = self.connection.prepare_cached("SELECT digest, bytes FROM objects")?;
-            let rows = statement
-                .query_map([], |row| Ok((digest(row, 0)?, u64::try_from(row.get::<_, i64>(1)?).ok())))?;
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT digest, bytes FROM objects")?;
+            let rows = statement.query_map([], |row| {
+                Ok((digest(row, 0)?, u64::try_from(row.get::<_, i64>(1)?).ok()))
+            })?;
             rows.collect::<rusqlite::Result<_>>()
         };
         query().map_err(|e| self.error(e))
@@ -35,7 +39,9 @@ impl Index {
         let text = "SELECT record FROM history UNION SELECT object FROM uses UNION SELECT record FROM uses";
         let query = || {
             let mut statement = self.connection.prepare(text)?;
-            statement.query_map([], |row| digest(row, 0))?.collect::<rusqlite::Result<_>>()
+            statement
+                .query_map([], |row| digest(row, 0))?
+                .collect::<rusqlite::Result<_>>()
         };
         query().map_err(|e| self.error(e))
     }
@@ -45,7 +51,9 @@ impl Index {
         let text = "SELECT EXISTS (SELECT 1 FROM history WHERE record = ?1)
                         OR EXISTS (SELECT 1 FROM uses WHERE object = ?1 OR record = ?1)";
         let query = self.connection.prepare_cached(text);
-        query.and_then(|mut q| q.query_row([object.as_bytes()], |row| row.get(0))).map_err(|e| self.error(e))
+        query
+            .and_then(|mut q| q.query_row([object.as_bytes()], |row| row.get(0)))
+            .map_err(|e| self.error(e))
     }
 
     /// Returns how a row of the index departs from what the record itself says, if one does.
@@ -61,7 +69,9 @@ impl Index {
                     && row.get::<_, bool>(2)? == truth.cacheable
                     && row.get::<_, String>(3)? == truth.outputs;
                 if !same {
-                    return Ok(Some(format!("the index has it as {status} under {key}; the record differs")));
+                    return Ok(Some(format!(
+                        "the index has it as {status} under {key}; the record differs"
+                    )));
                 }
             }
             Ok(None)

@@ -25,8 +25,11 @@ impl Store {
         let _turn = lock(&self.turn);
         let mut fresh = lock(&self.pending).clone();
         let pending: Vec<Digest> = fresh.keys().copied().collect();
-        let named: BTreeSet<Digest> =
-            commits.iter().flat_map(|c| c.objects.iter().chain([&c.record])).copied().collect();
+        let named: BTreeSet<Digest> = commits
+            .iter()
+            .flat_map(|c| c.objects.iter().chain([&c.record]))
+            .copied()
+            .collect();
         // Something else may have removed what was put but never named (`gc` without a hold).
         for digest in &pending {
             if size_of(&self.path(digest))? != fresh.get(digest).copied() {
@@ -82,7 +85,9 @@ impl Store {
 }
 
 pub(super) fn sync_path(path: &std::path::Path) -> Result<(), StoreError> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(StoreError::io(path))
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(StoreError::io(path))
 }
 
 /// Syncs the file system that holds `path`; returns false where there is no such call.

@@ -39,7 +39,10 @@ impl StoreError {
     pub(super) fn is_read_only(&self) -> bool {
         match self {
             Self::Io(_, error) => {
-                matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                )
             }
             Self::Index(_, error) => matches!(
                 error.sqlite_error_code(),
@@ -56,23 +59,40 @@ impl fmt::Display for StoreError {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Missing(digest) => write!(f, "object {digest} is not in the store"),
             Self::Damaged(digest, path) => {
-                write!(f, "object {digest} is damaged: the bytes of {} have another digest", path.display())
+                write!(
+                    f,
+                    "object {digest} is damaged: the bytes of {} have another digest",
+                    path.display()
+                )
             }
             Self::NotARecord(digest) => {
-                write!(f, "object {digest} is named as a record, and cannot be read as one")
+                write!(
+                    f,
+                    "object {digest} is named as a record, and cannot be read as one"
+                )
             }
             Self::NoStore(path) => {
-                write!(f, "{} holds no store: there is no `objects` folder in it", path.display())
+                write!(
+                    f,
+                    "{} holds no store: there is no `objects` folder in it",
+                    path.display()
+                )
             }
             Self::Index(path, error) => {
                 let remedy = match error.sqlite_error_code() {
-                    Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                        "you may not write there: name a store of your own"
+                    Some(
+                        ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
+                    ) => "you may not write there: name a store of your own",
+                    Some(ErrorCode::DiskFull) => {
+                        "free some space and try again; what is stored is whole"
                     }
-                    Some(ErrorCode::DiskFull) => "free some space and try again; what is stored is whole",
                     _ => "it is derived data: delete it and it is rebuilt",
                 };
-                write!(f, "the store's index {} refused: {error} ({remedy})", path.display())
+                write!(
+                    f,
+                    "the store's index {} refused: {error} ({remedy})",
+                    path.display()
+                )
             }
             Self::IndexVersion(path, version) => write!(
                 f,
@@ -81,7 +101,11 @@ impl fmt::Display for StoreError {
                 path.display()
             ),
             Self::Busy(path) => {
-                write!(f, "another process holds {}: wait for it to end and try again", path.display())
+                write!(
+                    f,
+                    "another process holds {}: wait for it to end and try again",
+                    path.display()
+                )
             }
         }
     }

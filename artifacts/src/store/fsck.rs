@@ -39,7 +39,10 @@ impl Subset {
     }
 
     fn holds(self, digest: &Digest) -> bool {
-        let first = digest.as_bytes().first_chunk::<8>().expect("a digest has 32 bytes");
+        let first = digest
+            .as_bytes()
+            .first_chunk::<8>()
+            .expect("a digest has 32 bytes");
         u64::from_be_bytes(*first) % self.of == self.part - 1
     }
 }
@@ -86,7 +89,9 @@ impl FindingKind {
             Self::Stranger => "repair moves it to quarantine, or move it away yourself",
             Self::Leftover => "repair or gc removes it",
             Self::BrokenIndex => "delete index.sqlite: it is derived data and is rebuilt",
-            Self::Dangling => "bring the object back from another copy of the store, or repair and run again",
+            Self::Dangling => {
+                "bring the object back from another copy of the store, or repair and run again"
+            }
         }
     }
 }
@@ -111,7 +116,11 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.detail)?;
-        if self.repaired { f.write_str(" (repaired)") } else { write!(f, "; {}", self.kind.remedy()) }
+        if self.repaired {
+            f.write_str(" (repaired)")
+        } else {
+            write!(f, "; {}", self.kind.remedy())
+        }
     }
 }
 
@@ -137,17 +146,36 @@ impl Store {
     ///
     /// # Errors
     /// If the file system or the index refuses. What is wrong with the store is a finding.
-    pub fn fsck(&self, options: &FsckOptions, read: impl ReadRecord) -> Result<FsckReport, StoreError> {
+    pub fn fsck(
+        &self,
+        options: &FsckOptions,
+        read: impl ReadRecord,
+    ) -> Result<FsckReport, StoreError> {
         let (objects, strangers) = self.walk()?;
-        let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
+        let mut report = FsckReport {
+            objects: objects.len() as u64,
+            ..FsckReport::default()
+        };
         for path in strangers {
-            report.find(FindingKind::Stranger, None, path, "no object has such a place".to_owned());
+            report.find(
+                FindingKind::Stranger,
+                None,
+                path,
+                "no object has such a place".to_owned(),
+            );
         }
         for path in self.leftovers()? {
-            report.find(FindingKind::Leftover, None, path, "left by a process that died".to_owned());
+            report.find(
+                FindingKind::Leftover,
+                None,
+                path,
+                "left by a process that died".to_owned(),
+            );
         }
-        let chosen: Vec<&Found> =
-            objects.iter().filter(|f| options.subset.is_none_or(|s| s.holds(&f.digest))).collect();
+        let chosen: Vec<&Found> = objects
+            .iter()
+            .filter(|f| options.subset.is_none_or(|s| s.holds(&f.digest)))
+            .collect();
         let damaged = self.hash_all(&chosen, &mut report)?;
         self.check_index(&mut report)?;
         let records: BTreeSet<Digest> = self
@@ -164,7 +192,11 @@ impl Store {
     }
 
     /// Hashes objects and returns the damaged ones.
-    fn hash_all(&self, objects: &[&Found], report: &mut FsckReport) -> Result<BTreeSet<Digest>, StoreError> {
+    fn hash_all(
+        &self,
+        objects: &[&Found],
+        report: &mut FsckReport,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
         let hashed: Vec<Option<(Digest, u64)>> = objects
             .par_iter()
             .map(|found| match hash_file(&found.path) {
@@ -175,13 +207,22 @@ impl Store {
             })
             .collect::<Result<_, StoreError>>()?;
         let mut damaged = BTreeSet::new();
-        for (found, (digest, bytes)) in objects.iter().zip(hashed).filter_map(|(f, h)| Some((f, h?))) {
+        for (found, (digest, bytes)) in objects
+            .iter()
+            .zip(hashed)
+            .filter_map(|(f, h)| Some((f, h?)))
+        {
             report.hashed += 1;
             report.bytes += bytes;
             if digest != found.digest {
                 damaged.insert(found.digest);
                 let detail = format!("its {bytes} bytes have the digest {}", digest.short());
-                report.find(FindingKind::Damaged, Some(found.digest), found.path.clone(), detail);
+                report.find(
+                    FindingKind::Damaged,
+                    Some(found.digest),
+                    found.path.clone(),
+                    detail,
+                );
             }
         }
         Ok(damaged)
@@ -198,19 +239,31 @@ impl Store {
             match size_of(&self.path(&digest))? {
                 Some(size) if Some(size) == bytes => {}
                 Some(size) => {
-                    let detail = format!("the index has a size of {}, the file {size}", bytes.unwrap_or(0));
+                    let detail = format!(
+                        "the index has a size of {}, the file {size}",
+                        bytes.unwrap_or(0)
+                    );
                     wrong.insert(digest, (FindingKind::WrongSize, detail));
                 }
                 // A row that has gone meanwhile was removed by `gc`, before the file.
                 None if index.size_of(&digest)?.is_some() => {
-                    wrong.insert(digest, (FindingKind::Missing, "the index calls it durable".to_owned()));
+                    wrong.insert(
+                        digest,
+                        (
+                            FindingKind::Missing,
+                            "the index calls it durable".to_owned(),
+                        ),
+                    );
                 }
                 None => {}
             }
         }
         for digest in index.named()? {
             if !wrong.contains_key(&digest) && !self.contains(&digest) && index.names(&digest)? {
-                wrong.insert(digest, (FindingKind::Missing, "the index names it".to_owned()));
+                wrong.insert(
+                    digest,
+                    (FindingKind::Missing, "the index names it".to_owned()),
+                );
             }
         }
         for (digest, (kind, detail)) in wrong {
@@ -238,19 +291,37 @@ impl Store {
             report.records += 1;
             let Some(view) = read(record, &bytes) else {
                 let detail = "the index names it as a record, and it is none".to_owned();
-                report.find(FindingKind::NotARecord, Some(*record), self.path(record), detail);
+                report.find(
+                    FindingKind::NotARecord,
+                    Some(*record),
+                    self.path(record),
+                    detail,
+                );
                 report.name_record(*record);
                 continue;
             };
             if let Some(detail) = self.index()?.forgery(&view.commit)? {
-                report.find(FindingKind::Forged, Some(*record), self.path(record), detail);
+                report.find(
+                    FindingKind::Forged,
+                    Some(*record),
+                    self.path(record),
+                    detail,
+                );
                 report.name_record(*record);
             }
             let references: BTreeSet<&Digest> = view.references().collect();
             for digest in references {
-                if !*known.entry(*digest).or_insert_with(|| self.contains(digest)) {
+                if !*known
+                    .entry(*digest)
+                    .or_insert_with(|| self.contains(digest))
+                {
                     let detail = format!("the record {} refers to it", record.short());
-                    report.find(FindingKind::Dangling, Some(*digest), self.path(digest), detail);
+                    report.find(
+                        FindingKind::Dangling,
+                        Some(*digest),
+                        self.path(digest),
+                        detail,
+                    );
                     report.name_record(*record);
                 }
             }
@@ -272,7 +343,10 @@ impl Store {
                     records.extend(finding.record);
                 }
             }
-            if matches!(finding.kind, FindingKind::Damaged | FindingKind::Missing | FindingKind::WrongSize) {
+            if matches!(
+                finding.kind,
+                FindingKind::Damaged | FindingKind::Missing | FindingKind::WrongSize
+            ) {
                 gone.extend(finding.object);
             }
         }
@@ -297,7 +371,14 @@ impl Store {
 
 impl FsckReport {
     fn find(&mut self, kind: FindingKind, object: Option<Digest>, path: PathBuf, detail: String) {
-        self.findings.push(Finding { kind, object, record: None, path, detail, repaired: false });
+        self.findings.push(Finding {
+            kind,
+            object,
+            record: None,
+            path,
+            detail,
+            repaired: false,
+        });
     }
 
     /// Adds the record to the finding made last.

@@ -34,7 +34,11 @@ impl Default for GcOptions {
     /// A sweep with a grace of a day and a patience of a minute.
     fn default() -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
-        Self { mode: GcMode::Sweep, grace: day, patience: Duration::from_secs(60) }
+        Self {
+            mode: GcMode::Sweep,
+            grace: day,
+            patience: Duration::from_secs(60),
+        }
     }
 }
 
@@ -93,9 +97,15 @@ impl Store {
         let mut marks = Marks::default();
         self.mark(roots, &sizes, &read, &mut marks)?;
 
-        let alone = lock_file(&self.root.join("gc.lock"), fs::File::try_lock, options.patience)?;
+        let alone = lock_file(
+            &self.root.join("gc.lock"),
+            fs::File::try_lock,
+            options.patience,
+        )?;
         let (held, oldest_run) = self.read_holds()?;
-        let cutoff = began.checked_sub(options.grace).unwrap_or(SystemTime::UNIX_EPOCH);
+        let cutoff = began
+            .checked_sub(options.grace)
+            .unwrap_or(SystemTime::UNIX_EPOCH);
         let cutoff = oldest_run.map_or(cutoff, |run| cutoff.min(run));
         self.mark(&held, &sizes, &read, &mut marks)?;
         let records = self.index()?.records()?;
@@ -106,7 +116,10 @@ impl Store {
             .collect();
         self.mark(&young, &sizes, &read, &mut marks)?;
 
-        let mut report = GcReport { missing: marks.missing.into_iter().collect(), ..GcReport::default() };
+        let mut report = GcReport {
+            missing: marks.missing.into_iter().collect(),
+            ..GcReport::default()
+        };
         let mut victims = Vec::new();
         for found in &objects {
             if marks.reached.contains(&found.digest) {
@@ -178,7 +191,10 @@ impl Store {
     /// Removes an object unless somebody put it again since the walk: moved aside first, so
     /// that a `put` either touches it before (and it returns) or writes it anew.
     fn sweep(&self, found: &Found) -> Result<bool, StoreError> {
-        let aside = self.root.join("tmp").join(format!("gc-{}-{}", std::process::id(), found.digest.hex()));
+        let aside =
+            self.root
+                .join("tmp")
+                .join(format!("gc-{}-{}", std::process::id(), found.digest.hex()));
         match fs::rename(&found.path, &aside) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),

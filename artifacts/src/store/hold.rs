@@ -41,12 +41,22 @@ impl Store {
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let planning = lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?;
         // A second earlier, since file systems stamp files with a coarser clock.
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() - 1;
-        let mut file =
-            tempfile::Builder::new().prefix("run-").tempfile_in(&folder).map_err(StoreError::io(&folder))?;
+        let began = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs()
+            - 1;
+        let mut file = tempfile::Builder::new()
+            .prefix("run-")
+            .tempfile_in(&folder)
+            .map_err(StoreError::io(&folder))?;
         file.as_file().lock().map_err(StoreError::io(file.path()))?;
         writeln!(file, "{SINCE}{began}").map_err(StoreError::io(file.path()))?;
-        Ok(Hold { root: self.root.clone(), file, planning: Some(planning) })
+        Ok(Hold {
+            root: self.root.clone(),
+            file,
+            planning: Some(planning),
+        })
     }
 
     /// Returns what live runs hold and when the oldest of them began. Removes what dead runs
@@ -55,14 +65,18 @@ impl Store {
         let (mut held, mut since) = (Vec::new(), None::<SystemTime>);
         for path in list(&self.root.join("holds"))? {
             // Gone since it was listed: its run has ended.
-            let Some(file) = open_if_there(&path)? else { continue };
+            let Some(file) = open_if_there(&path)? else {
+                continue;
+            };
             match file.try_lock() {
                 Ok(()) => fs::remove_file(&path).map_err(StoreError::io(&path))?,
                 Err(TryLockError::Error(e)) => return Err(StoreError::Io(path, e)),
                 Err(TryLockError::WouldBlock) => {
                     let text = fs::read_to_string(&path).map_err(StoreError::io(&path))?;
                     held.extend(text.lines().filter_map(|line| line.parse::<Digest>().ok()));
-                    let began = text.lines().find_map(|line| line.strip_prefix(SINCE)?.parse().ok());
+                    let began = text
+                        .lines()
+                        .find_map(|line| line.strip_prefix(SINCE)?.parse().ok());
                     let began = UNIX_EPOCH + Duration::from_secs(began.unwrap_or(0));
                     since = Some(since.map_or(began, |earlier| earlier.min(began)));
                 }
@@ -79,7 +93,11 @@ impl Hold {
     /// If a `gc` marks for longer than a minute.
     pub fn plan_again(&mut self) -> Result<(), StoreError> {
         if self.planning.is_none() {
-            self.planning = Some(lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?);
+            self.planning = Some(lock_file(
+                &self.root.join("gc.lock"),
+                File::try_lock_shared,
+                PATIENCE,
+            )?);
         }
         Ok(())
     }
@@ -94,7 +112,9 @@ impl Hold {
         for record in records {
             text.push_str(&format!("{record}\n"));
         }
-        self.file.write_all(text.as_bytes()).map_err(StoreError::io(self.file.path()))?;
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(StoreError::io(self.file.path()))?;
         self.planning = None;
         Ok(())
     }
@@ -115,7 +135,11 @@ pub(super) fn lock_file(
     patience: Duration,
 ) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
-    let file = options.create(true).append(true).open(path).map_err(StoreError::io(path))?;
+    let file = options
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(StoreError::io(path))?;
     let began = Instant::now();
     loop {
         match attempt(&file) {

@@ -121,13 +121,17 @@ impl Index {
     }
 
     fn version(&self) -> Result<i64, StoreError> {
-        let query = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0));
+        let query = self
+            .connection
+            .query_row("PRAGMA user_version", [], |row| row.get(0));
         query.map_err(|e| self.error(e))
     }
 
     /// Makes the tables.
     fn create(&mut self, complete: bool) -> Result<(), StoreError> {
-        self.connection.pragma_update(None, "journal_mode", "WAL").map_err(|e| self.error(e))?;
+        self.connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .map_err(|e| self.error(e))?;
         self.transaction(|connection| {
             connection.execute_batch(TABLES)?;
             connection.execute("INSERT INTO state VALUES(?1)", [complete])?;
@@ -150,11 +154,16 @@ impl Index {
     /// Returns the size of a durable object in bytes, `None` if it is not known durable.
     pub(super) fn size_of(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         let query = || {
-            let mut statement =
-                self.connection.prepare_cached("SELECT bytes FROM objects WHERE digest = ?1")?;
-            statement.query_row([digest.as_bytes()], |row| row.get::<_, i64>(0)).optional()
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT bytes FROM objects WHERE digest = ?1")?;
+            statement
+                .query_row([digest.as_bytes()], |row| row.get::<_, i64>(0))
+                .optional()
         };
-        Ok(query().map_err(|e| self.error(e))?.and_then(|bytes| u64::try_from(bytes).ok()))
+        Ok(query()
+            .map_err(|e| self.error(e))?
+            .and_then(|bytes| u64::try_from(bytes).ok()))
     }
 
     pub(super) fn record_for(&self, key: &ActionKey) -> Result<Option<Cached>, StoreError> {
@@ -172,7 +181,8 @@ impl Index {
         coordinates: Option<&str>,
         limit: usize,
     ) -> Result<Vec<HistoryLine>, StoreError> {
-        let columns = "SELECT seq, coordinates, key, record, status, cacheable, seconds FROM history";
+        let columns =
+            "SELECT seq, coordinates, key, record, status, cacheable, seconds FROM history";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let query = || match coordinates {
             Some(coordinates) => {
@@ -185,10 +195,13 @@ impl Index {
                     .collect::<rusqlite::Result<_>>()
             }
             None => {
-                let text =
-                    format!("{columns} WHERE experiment = ?1 AND stage = ?2 ORDER BY seq DESC LIMIT ?3");
+                let text = format!(
+                    "{columns} WHERE experiment = ?1 AND stage = ?2 ORDER BY seq DESC LIMIT ?3"
+                );
                 let mut statement = self.connection.prepare_cached(&text)?;
-                statement.query_map(params![experiment, stage, limit], line)?.collect::<rusqlite::Result<_>>()
+                statement
+                    .query_map(params![experiment, stage, limit], line)?
+                    .collect::<rusqlite::Result<_>>()
             }
         };
         query().map_err(|e| self.error(e))
@@ -205,7 +218,9 @@ impl Index {
         }
         self.transaction(|connection| {
             enter_objects(connection, objects)?;
-            commits.iter().try_for_each(|commit| enter(connection, commit, None))
+            commits
+                .iter()
+                .try_for_each(|commit| enter(connection, commit, None))
         })
     }
 
@@ -232,21 +247,30 @@ impl Index {
 
     /// Returns whether the index knows every record: false after it was lost.
     pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
-        let query = self.connection.query_row("SELECT complete FROM state", [], |row| row.get(0));
+        let query = self
+            .connection
+            .query_row("SELECT complete FROM state", [], |row| row.get(0));
         query.map_err(|e| self.error(e))
     }
 
     /// Returns every record of the history.
     pub(super) fn records(&self) -> Result<BTreeSet<Digest>, StoreError> {
         let query = || {
-            let mut statement = self.connection.prepare_cached("SELECT DISTINCT record FROM history")?;
-            statement.query_map([], |row| digest(row, 0))?.collect::<rusqlite::Result<_>>()
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT DISTINCT record FROM history")?;
+            statement
+                .query_map([], |row| digest(row, 0))?
+                .collect::<rusqlite::Result<_>>()
         };
         query().map_err(|e| self.error(e))
     }
 
     /// Returns the records that name any of these objects as theirs.
-    pub(super) fn records_naming(&self, objects: &[Digest]) -> Result<BTreeSet<Digest>, StoreError> {
+    pub(super) fn records_naming(
+        &self,
+        objects: &[Digest],
+    ) -> Result<BTreeSet<Digest>, StoreError> {
         records_naming(&self.connection, objects).map_err(|e| self.error(e))
     }
 
@@ -258,10 +282,13 @@ impl Index {
         }
         self.transaction(|connection| {
             let records = records_naming(connection, objects)?;
-            records.iter().try_for_each(|record| forget_record(connection, record))?;
+            records
+                .iter()
+                .try_for_each(|record| forget_record(connection, record))?;
             for object in objects {
                 forget_record(connection, object)?;
-                let mut statement = connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
+                let mut statement =
+                    connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
                 statement.execute([object.as_bytes()])?;
             }
             Ok(records.len() as u64)
@@ -273,7 +300,11 @@ impl Index {
         if records.is_empty() {
             return Ok(());
         }
-        self.transaction(|connection| records.iter().try_for_each(|record| forget_record(connection, record)))
+        self.transaction(|connection| {
+            records
+                .iter()
+                .try_for_each(|record| forget_record(connection, record))
+        })
     }
 }
 
@@ -300,19 +331,31 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Returns the newest cacheable result of a key.
 pub(super) fn newest(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Option<Cached>> {
-    let text =
-        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
-    connection.prepare_cached(text)?.query_row([key.0.as_bytes()], cached).optional()
+    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC LIMIT 1";
+    connection
+        .prepare_cached(text)?
+        .query_row([key.0.as_bytes()], cached)
+        .optional()
 }
 
 /// Returns all cacheable results of a key, newest first.
-pub(super) fn all_newest_first(connection: &Connection, key: &ActionKey) -> rusqlite::Result<Vec<Cached>> {
-    let text = "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
-    connection.prepare_cached(text)?.query_map([key.0.as_bytes()], cached)?.collect()
+pub(super) fn all_newest_first(
+    connection: &Connection,
+    key: &ActionKey,
+) -> rusqlite::Result<Vec<Cached>> {
+    let text =
+        "SELECT record, outputs FROM history WHERE key = ?1 AND cacheable = 1 ORDER BY seq DESC";
+    connection
+        .prepare_cached(text)?
+        .query_map([key.0.as_bytes()], cached)?
+        .collect()
 }
 
 fn cached(row: &Row<'_>) -> rusqlite::Result<Cached> {
-    Ok(Cached { record: digest(row, 0)?, outputs: row.get(1)? })
+    Ok(Cached {
+        record: digest(row, 0)?,
+        outputs: row.get(1)?,
+    })
 }
 
 fn line(row: &Row<'_>) -> rusqlite::Result<HistoryLine> {
@@ -332,7 +375,10 @@ pub(super) fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
     row.get(column).map(Digest::from_bytes)
 }
 
-fn records_naming(connection: &Connection, objects: &[Digest]) -> rusqlite::Result<BTreeSet<Digest>> {
+fn records_naming(
+    connection: &Connection,
+    objects: &[Digest],
+) -> rusqlite::Result<BTreeSet<Digest>> {
     let mut statement = connection.prepare_cached("SELECT record FROM uses WHERE object = ?1")?;
     let mut records = BTreeSet::new();
     for object in objects {
@@ -344,7 +390,8 @@ fn records_naming(connection: &Connection, objects: &[Digest]) -> rusqlite::Resu
 }
 
 fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
+    let mut statement =
+        connection.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2)")?;
     for (digest, bytes) in objects {
         let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
         statement.execute(params![digest.as_bytes(), bytes])?;
@@ -380,13 +427,21 @@ fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite
 
 /// Removes the rows that name a record.
 pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlite::Result<()> {
-    for text in ["DELETE FROM history WHERE record = ?1", "DELETE FROM uses WHERE record = ?1"] {
-        connection.prepare_cached(text)?.execute([record.as_bytes()])?;
+    for text in [
+        "DELETE FROM history WHERE record = ?1",
+        "DELETE FROM uses WHERE record = ?1",
+    ] {
+        connection
+            .prepare_cached(text)?
+            .execute([record.as_bytes()])?;
     }
     Ok(())
 }
 
 /// Returns whether there is no object folder yet.
 fn holds_nothing(objects: &Path) -> Result<bool, StoreError> {
-    Ok(std::fs::read_dir(objects).map_err(StoreError::io(objects))?.next().is_none())
+    Ok(std::fs::read_dir(objects)
+        .map_err(StoreError::io(objects))?
+        .next()
+        .is_none())
 }

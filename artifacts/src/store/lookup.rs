@@ -32,7 +32,11 @@ impl Store {
             Ok(connection)
         };
         let connection = open().map_err(|e| StoreError::Index(path.clone(), e))?;
-        Ok(Lookup { path, connection, store: PhantomData })
+        Ok(Lookup {
+            path,
+            connection,
+            store: PhantomData,
+        })
     }
 }
 

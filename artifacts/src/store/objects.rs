@@ -62,7 +62,12 @@ impl Store {
             Err(error) if error.is_read_only() => OnceLock::new(),
             Err(error) => return Err(error),
         };
-        Ok(Self { root: root.to_owned(), index, pending: Mutex::default(), turn: Mutex::default() })
+        Ok(Self {
+            root: root.to_owned(),
+            index,
+            pending: Mutex::default(),
+            turn: Mutex::default(),
+        })
     }
 
     /// Returns the index.
@@ -112,7 +117,8 @@ impl Store {
             let mut file = self.temporary()?;
             file.write_all(bytes).map_err(StoreError::io(file.path()))?;
             let path = self.place_for(&digest)?;
-            file.persist(&path).map_err(|e| StoreError::Io(path, e.error))?;
+            file.persist(&path)
+                .map_err(|e| StoreError::Io(path, e.error))?;
             self.add_pending(digest, size);
         }
         Ok(digest)
@@ -160,7 +166,8 @@ impl Store {
         let (digest, size) = hash_file(copy.path())?;
         if !self.is_kept(&digest, size)? {
             let path = self.place_for(&digest)?;
-            copy.persist(&path).map_err(|e| StoreError::Io(path, e.error))?;
+            copy.persist(&path)
+                .map_err(|e| StoreError::Io(path, e.error))?;
             self.add_pending(digest, size);
         }
         fs::remove_file(source).map_err(at_source)?;
@@ -185,7 +192,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`].
-    pub fn get_parts(&self, digest: &Digest, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, StoreError> {
+    pub fn get_parts(
+        &self,
+        digest: &Digest,
+        ranges: &[Range<u64>],
+    ) -> Result<Vec<Bytes>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
         let file = File::open(&path).map_err(wrong)?;
@@ -197,7 +208,12 @@ impl Store {
         let mut kept = Vec::with_capacity(ranges.iter().map(length).sum());
         let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
         let mut piece = Vec::with_capacity(PIECE);
-        while (&file).take(PIECE as u64).read_to_end(&mut piece).map_err(wrong)? > 0 {
+        while (&file)
+            .take(PIECE as u64)
+            .read_to_end(&mut piece)
+            .map_err(wrong)?
+            > 0
+        {
             hasher.update(&piece);
             let end = at + piece.len() as u64;
             for range in ranges {
@@ -213,7 +229,10 @@ impl Store {
             return Err(StoreError::Damaged(*digest, path));
         }
         let mut kept = Bytes::from(kept);
-        Ok(ranges.iter().map(|range| kept.split_to(length(range).min(kept.len()))).collect())
+        Ok(ranges
+            .iter()
+            .map(|range| kept.split_to(length(range).min(kept.len())))
+            .collect())
     }
 
     /// Returns the newest cacheable result of a key.
@@ -274,7 +293,8 @@ impl Store {
         if touch(&path).is_err() || size_of(&path)? != Some(size) {
             return Ok(false);
         }
-        if lock(&self.pending).contains_key(digest) || self.index()?.size_of(digest)? == Some(size) {
+        if lock(&self.pending).contains_key(digest) || self.index()?.size_of(digest)? == Some(size)
+        {
             return Ok(true);
         }
         if hash_file(&path)?.0 != *digest {
@@ -302,7 +322,9 @@ impl Store {
         let path = self.path(digest);
         let folder = path.parent().expect("an object lies in a folder");
         match fs::create_dir(folder) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::Io(folder.to_owned(), e)),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                Err(StoreError::Io(folder.to_owned(), e))
+            }
             _ => Ok(path),
         }
     }
@@ -350,14 +372,25 @@ pub(super) fn hash_file(path: &Path) -> Result<(Digest, u64), StoreError> {
         return Ok((Digest::of(&bytes), bytes.len() as u64));
     }
     let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(path).map_err(StoreError::io(path))?;
-    Ok((Digest::from_bytes(*hasher.finalize().as_bytes()), hasher.count()))
+    hasher
+        .update_mmap_rayon(path)
+        .map_err(StoreError::io(path))?;
+    Ok((
+        Digest::from_bytes(*hasher.finalize().as_bytes()),
+        hasher.count(),
+    ))
 }
 
 /// Sets a file's modification time to now.
 fn touch(path: &Path) -> io::Result<()> {
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    let times = Timestamps { last_access: now, last_modification: now };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(())
 }

@@ -23,7 +23,11 @@ pub struct RecordView {
 impl RecordView {
     /// Returns all digests that must be there with the record.
     pub(super) fn references(&self) -> impl Iterator<Item = &Digest> {
-        self.commit.objects.iter().chain(&self.inputs).chain(&self.input_records)
+        self.commit
+            .objects
+            .iter()
+            .chain(&self.inputs)
+            .chain(&self.input_records)
     }
 }
 

@@ -30,12 +30,20 @@ impl Store {
             };
             for path in list(&folder)? {
                 // Gone since it was listed: `gc` in another process.
-                let Some(metadata) = metadata_of(&path)? else { continue };
-                let digest = hex_name(&path, 62).and_then(|rest| format!("b3:{prefix}{rest}").parse().ok());
+                let Some(metadata) = metadata_of(&path)? else {
+                    continue;
+                };
+                let digest =
+                    hex_name(&path, 62).and_then(|rest| format!("b3:{prefix}{rest}").parse().ok());
                 match (digest, metadata.is_file()) {
                     (Some(digest), true) => {
                         let modified = metadata.modified().map_err(StoreError::io(&path))?;
-                        objects.push(Found { digest, bytes: metadata.len(), modified, path });
+                        objects.push(Found {
+                            digest,
+                            bytes: metadata.len(),
+                            modified,
+                            path,
+                        });
                     }
                     _ => strangers.push(path),
                 }
@@ -51,7 +59,9 @@ impl Store {
         let day_ago = SystemTime::now() - LEFTOVER_AGE;
         let mut left = Vec::new();
         for path in list(&self.root.join("tmp"))? {
-            let Some(metadata) = metadata_of(&path)? else { continue };
+            let Some(metadata) = metadata_of(&path)? else {
+                continue;
+            };
             if metadata.modified().map_err(StoreError::io(&path))? < day_ago {
                 left.push(path);
             }

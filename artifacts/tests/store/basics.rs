@@ -27,15 +27,32 @@ fn parts_of_an_object_are_its_bytes_wherever_they_begin_and_end() {
     let bytes: Vec<u8> = (0..600_000_u32).map(|i| (i % 251) as u8).collect();
     let digest = store.put(&bytes).unwrap();
     let piece = 1 << 18;
-    let ranges = [0..10, piece - 5..piece + 5, piece + 5..2 * piece, 599_000..600_000];
+    let ranges = [
+        0..10,
+        piece - 5..piece + 5,
+        piece + 5..2 * piece,
+        599_000..600_000,
+    ];
     let parts = store.get_parts(&digest, &ranges).unwrap();
     for (range, part) in ranges.into_iter().zip(parts) {
-        assert_eq!(part, bytes[range.start as usize..range.end as usize], "{range:?}");
+        assert_eq!(
+            part,
+            bytes[range.start as usize..range.end as usize],
+            "{range:?}"
+        );
     }
     // What is beyond the end is not there.
-    let beyond = store.get_parts(&digest, &[599_990..700_000, 800_000..u64::MAX]).unwrap();
-    assert_eq!((&beyond[0], beyond[1].len()), (&bytes[599_990..].to_vec().into(), 0));
-    assert!(matches!(store.get_parts(&Digest::of(b"?"), &[]), Err(StoreError::Missing(_))));
+    let beyond = store
+        .get_parts(&digest, &[599_990..700_000, 800_000..u64::MAX])
+        .unwrap();
+    assert_eq!(
+        (&beyond[0], beyond[1].len()),
+        (&bytes[599_990..].to_vec().into(), 0)
+    );
+    assert!(matches!(
+        store.get_parts(&Digest::of(b"?"), &[]),
+        Err(StoreError::Missing(_))
+    ));
 }
 
 #[test]
@@ -57,7 +74,11 @@ fn a_file_is_moved_in_and_gone_from_where_it_was() {
         assert!(!source.exists());
         assert_eq!(store.get(&digest).unwrap(), bytes);
         fs::write(&source, &bytes).unwrap();
-        assert_eq!(store.put_file(&source).unwrap(), digest, "a second time is a success");
+        assert_eq!(
+            store.put_file(&source).unwrap(),
+            digest,
+            "a second time is a success"
+        );
         assert!(!source.exists());
     }
 }
@@ -85,7 +106,10 @@ fn a_missing_object_is_named_in_the_error() {
 #[test]
 fn no_store_is_made_where_one_was_expected() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(Store::open_existing(folder.path()), Err(StoreError::NoStore(_))));
+    assert!(matches!(
+        Store::open_existing(folder.path()),
+        Err(StoreError::NoStore(_))
+    ));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -94,14 +118,30 @@ fn a_committed_cell_is_found_by_its_key_and_by_its_place() {
     let (_folder, store) = new_store();
     let commit = cell(&store, "a", b"rows");
     store.commit(std::slice::from_ref(&commit)).unwrap();
-    let found = Cached { record: commit.record, outputs: commit.outputs.clone() };
+    let found = Cached {
+        record: commit.record,
+        outputs: commit.outputs.clone(),
+    };
     assert_eq!(store.record_for(&key("a")).unwrap(), Some(found.clone()));
-    assert_eq!(store.lookup().unwrap().record_for(&key("a")).unwrap(), Some(found));
+    assert_eq!(
+        store.lookup().unwrap().record_for(&key("a")).unwrap(),
+        Some(found)
+    );
     assert_eq!(store.record_for(&key("b")).unwrap(), None);
-    let lines = store.history("quickstart", "ladder", Some("cell=a"), 9).unwrap();
+    let lines = store
+        .history("quickstart", "ladder", Some("cell=a"), 9)
+        .unwrap();
     assert_eq!(lines.len(), 1);
-    assert_eq!((lines[0].record, lines[0].status.as_str()), (commit.record, "ok"));
-    assert!(store.history("quickstart", "other", None, 9).unwrap().is_empty());
+    assert_eq!(
+        (lines[0].record, lines[0].status.as_str()),
+        (commit.record, "ok")
+    );
+    assert!(
+        store
+            .history("quickstart", "other", None, 9)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -112,7 +152,10 @@ fn a_failure_is_history_and_never_a_hit() {
     commit.cacheable = false;
     store.commit(&[commit]).unwrap();
     assert_eq!(store.record_for(&key("a")).unwrap(), None);
-    assert_eq!(store.history("quickstart", "ladder", None, 9).unwrap()[0].status, "failed");
+    assert_eq!(
+        store.history("quickstart", "ladder", None, 9).unwrap()[0].status,
+        "failed"
+    );
 }
 
 #[test]
@@ -123,11 +166,29 @@ fn the_newest_of_several_results_comes_first_and_all_are_kept() {
     (first.seconds, second.seconds) = (1.0, 2.0);
     store.commit(&[first.clone(), second.clone()]).unwrap();
     store.commit(std::slice::from_ref(&first)).unwrap();
-    let records: Vec<_> = store.records_for(&key("a")).unwrap().into_iter().map(|c| c.record).collect();
-    assert_eq!(records, [second.record, first.record], "a repeated commit changes nothing");
-    assert_eq!(store.history("quickstart", "ladder", Some("cell=a"), 1).unwrap()[0].seconds, 2.0);
+    let records: Vec<_> = store
+        .records_for(&key("a"))
+        .unwrap()
+        .into_iter()
+        .map(|c| c.record)
+        .collect();
+    assert_eq!(
+        records,
+        [second.record, first.record],
+        "a repeated commit changes nothing"
+    );
+    assert_eq!(
+        store
+            .history("quickstart", "ladder", Some("cell=a"), 1)
+            .unwrap()[0]
+            .seconds,
+        2.0
+    );
     store.retire(&second.record).unwrap();
-    assert_eq!(store.record_for(&key("a")).unwrap().unwrap().record, first.record);
+    assert_eq!(
+        store.record_for(&key("a")).unwrap().unwrap().record,
+        first.record
+    );
 }
 
 #[test]
@@ -136,7 +197,10 @@ fn a_commit_that_names_a_missing_object_changes_nothing() {
     let good = cell(&store, "good", b"rows");
     let mut bad = cell(&store, "bad", b"others");
     bad.objects.push(Digest::of(b"never put"));
-    assert!(matches!(store.commit(&[good.clone(), bad]), Err(StoreError::Missing(_))));
+    assert!(matches!(
+        store.commit(&[good.clone(), bad]),
+        Err(StoreError::Missing(_))
+    ));
     assert_eq!(store.record_for(&key("good")).unwrap(), None);
     store.commit(&[good]).unwrap();
     assert!(store.record_for(&key("good")).unwrap().is_some());
@@ -177,7 +241,15 @@ fn a_session_of_lookups_sees_the_index_as_it_was_when_it_began_to_read() {
     assert_eq!(lookup.record_for(&key("a")).unwrap(), None);
     store.commit(&[cell(&store, "a", b"rows")]).unwrap();
     assert_eq!(lookup.record_for(&key("a")).unwrap(), None);
-    assert_eq!(store.lookup().unwrap().records_for(&key("a")).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .lookup()
+            .unwrap()
+            .records_for(&key("a"))
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eq!(store.records().unwrap().len(), 1);
 }
 

@@ -10,21 +10,48 @@ use crate::support::{age, cell, cell_from, check, damage, key, new_store, no_gra
 #[test]
 fn what_the_roots_reach_stays_and_the_rest_goes_with_its_rows() {
     let (_folder, store) = new_store();
-    let (a, b) = (cell(&store, "a", b"rows of a"), cell(&store, "b", b"rows of b"));
+    let (a, b) = (
+        cell(&store, "a", b"rows of a"),
+        cell(&store, "b", b"rows of b"),
+    );
     let analysis = cell_from(&store, "analysis", b"table", &[&a]);
-    store.commit(&[a.clone(), b.clone(), analysis.clone()]).unwrap();
+    store
+        .commit(&[a.clone(), b.clone(), analysis.clone()])
+        .unwrap();
     age(&store);
-    let dry = store.gc(&[analysis.record], &no_grace(GcMode::DryRun), read_record).unwrap();
+    let dry = store
+        .gc(&[analysis.record], &no_grace(GcMode::DryRun), read_record)
+        .unwrap();
     assert!(store.contains(&b.record) && store.record_for(&key("b")).unwrap().is_some());
-    let report = store.gc(&[analysis.record], &no_grace(GcMode::Sweep), read_record).unwrap();
+    let report = store
+        .gc(&[analysis.record], &no_grace(GcMode::Sweep), read_record)
+        .unwrap();
     assert_eq!(report, dry, "a dry run says what a sweep does");
-    assert_eq!((report.reached.objects, report.removed.objects, report.young.objects), (4, 2, 0));
+    assert_eq!(
+        (
+            report.reached.objects,
+            report.removed.objects,
+            report.young.objects
+        ),
+        (4, 2, 0)
+    );
     assert_eq!((report.retired, report.missing.len()), (1, 0));
-    assert_eq!(report.removed.bytes, 9 + format!("record b\noutput {}\n", b.objects[0]).len() as u64);
+    assert_eq!(
+        report.removed.bytes,
+        9 + format!("record b\noutput {}\n", b.objects[0]).len() as u64
+    );
     assert!(b.objects.iter().all(|o| !store.contains(o)));
     assert_eq!(store.record_for(&key("b")).unwrap(), None);
-    assert!(store.history("quickstart", "ladder", Some("cell=b"), 9).unwrap().is_empty());
-    assert!(store.record_for(&key("a")).unwrap().is_some(), "reached through the analysis");
+    assert!(
+        store
+            .history("quickstart", "ladder", Some("cell=b"), 9)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store.record_for(&key("a")).unwrap().is_some(),
+        "reached through the analysis"
+    );
     assert_eq!(check(&store).findings, []);
     assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0);
 }
@@ -37,7 +64,10 @@ fn young_objects_stay_with_what_their_records_refer_to() {
     age(&store);
     let young = cell_from(&store, "young", b"young table", &[&old]);
     store.commit(std::slice::from_ref(&young)).unwrap();
-    let options = GcOptions { grace: Duration::from_secs(600), ..GcOptions::default() };
+    let options = GcOptions {
+        grace: Duration::from_secs(600),
+        ..GcOptions::default()
+    };
     let report = store.gc(&[], &options, read_record).unwrap();
     assert_eq!((report.reached.objects, report.removed.objects), (4, 0));
     assert_eq!(check(&store).findings, []);
@@ -50,8 +80,14 @@ fn putting_an_old_object_again_makes_it_young() {
     store.commit(&[]).unwrap();
     age(&store);
     store.put(b"bytes").unwrap();
-    let options = GcOptions { grace: Duration::from_secs(600), ..GcOptions::default() };
-    assert_eq!(store.gc(&[], &options, read_record).unwrap().young.objects, 1);
+    let options = GcOptions {
+        grace: Duration::from_secs(600),
+        ..GcOptions::default()
+    };
+    assert_eq!(
+        store.gc(&[], &options, read_record).unwrap().young.objects,
+        1
+    );
     assert!(store.contains(&digest));
 }
 
@@ -65,10 +101,21 @@ fn what_a_live_run_holds_or_has_put_stays_until_it_ends() {
     hold.keep(&[a.record]).unwrap();
     let fresh = store.put(b"put during the run, not yet committed").unwrap();
     let other = Store::open_existing(store.root()).unwrap();
-    let report = other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap();
-    assert_eq!((report.reached.objects, report.young.objects, report.removed.objects), (2, 1, 0));
+    let report = other
+        .gc(&[], &no_grace(GcMode::Sweep), read_record)
+        .unwrap();
+    assert_eq!(
+        (
+            report.reached.objects,
+            report.young.objects,
+            report.removed.objects
+        ),
+        (2, 1, 0)
+    );
     drop(hold);
-    let report = other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap();
+    let report = other
+        .gc(&[], &no_grace(GcMode::Sweep), read_record)
+        .unwrap();
     assert_eq!(report.removed.objects, 3);
     assert!(!store.contains(&a.record) && !store.contains(&fresh));
     assert_eq!(fs::read_dir(store.root().join("holds")).unwrap().count(), 0);
@@ -96,8 +143,19 @@ fn what_a_dead_run_left_behind_holds_nothing() {
     store.commit(std::slice::from_ref(&a)).unwrap();
     age(&store);
     fs::create_dir_all(store.root().join("holds")).unwrap();
-    fs::write(store.root().join("holds/run-dead"), format!("since 0\n{}\n", a.record)).unwrap();
-    assert_eq!(store.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap().removed.objects, 2);
+    fs::write(
+        store.root().join("holds/run-dead"),
+        format!("since 0\n{}\n", a.record),
+    )
+    .unwrap();
+    assert_eq!(
+        store
+            .gc(&[], &no_grace(GcMode::Sweep), read_record)
+            .unwrap()
+            .removed
+            .objects,
+        2
+    );
     assert!(!store.root().join("holds/run-dead").exists());
 }
 
@@ -119,7 +177,9 @@ fn a_damaged_root_stops_the_collection_before_anything_is_removed() {
 fn a_root_the_store_never_had_is_reported() {
     let (_folder, store) = new_store();
     let elsewhere = artifacts::Digest::of(b"a colleague's record");
-    let report = store.gc(&[elsewhere], &no_grace(GcMode::Sweep), read_record).unwrap();
+    let report = store
+        .gc(&[elsewhere], &no_grace(GcMode::Sweep), read_record)
+        .unwrap();
     assert_eq!(report.missing, [elsewhere]);
 }
 
@@ -130,7 +190,14 @@ fn an_object_removed_by_another_process_is_written_again_by_the_next_put() {
     store.commit(&[]).unwrap();
     age(&store);
     let other = Store::open_existing(store.root()).unwrap();
-    assert_eq!(other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap().removed.objects, 1);
+    assert_eq!(
+        other
+            .gc(&[], &no_grace(GcMode::Sweep), read_record)
+            .unwrap()
+            .removed
+            .objects,
+        1
+    );
     assert_eq!(store.put(b"bytes").unwrap(), digest);
     store.commit(&[]).unwrap();
     assert_eq!(store.get(&digest).unwrap(), b"bytes");
@@ -151,8 +218,17 @@ fn an_object_put_again_between_marking_and_sweeping_is_spared() {
         run.put(b"wanted again").unwrap();
         read_record(record, bytes)
     };
-    let report = store.gc(&[root.record], &no_grace(GcMode::Sweep), put_meanwhile).unwrap();
-    assert_eq!((report.reached.objects, report.young.objects, report.removed.objects), (2, 1, 1));
+    let report = store
+        .gc(&[root.record], &no_grace(GcMode::Sweep), put_meanwhile)
+        .unwrap();
+    assert_eq!(
+        (
+            report.reached.objects,
+            report.young.objects,
+            report.removed.objects
+        ),
+        (2, 1, 1)
+    );
     assert_eq!(store.get(&wanted).unwrap(), b"wanted again");
     let after = cell_from(&run, "after", b"wanted again", &[&root]);
     run.commit(std::slice::from_ref(&after)).unwrap();

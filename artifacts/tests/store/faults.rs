@@ -10,7 +10,10 @@ use crate::support::{cell, cell_from, check, damage, key, kinds, new_store, read
 
 /// A store of a small study: two measurements and an analysis of both.
 fn study(store: &Store) -> [Commit; 3] {
-    let (a, b) = (cell(store, "a", &[1; 3000]), cell(store, "b", &vec![2; 200_000]));
+    let (a, b) = (
+        cell(store, "a", &[1; 3000]),
+        cell(store, "b", &vec![2; 200_000]),
+    );
     let analysis = cell_from(store, "analysis", b"table", &[&a, &b]);
     let commits = [a, b, analysis];
     store.commit(&commits).unwrap();
@@ -18,7 +21,10 @@ fn study(store: &Store) -> [Commit; 3] {
 }
 
 fn sql(store: &Store, text: &str) {
-    Connection::open(store.root().join("index.sqlite")).unwrap().execute_batch(text).unwrap();
+    Connection::open(store.root().join("index.sqlite"))
+        .unwrap()
+        .execute_batch(text)
+        .unwrap();
 }
 
 fn blob(digest: &Digest) -> String {
@@ -41,22 +47,41 @@ fn a_damaged_output_is_found_moved_aside_and_no_hit_any_more() {
         let (_folder, store) = new_store();
         let [a, b, analysis] = study(&store);
         damage(&store.path(&a.objects[0]), bytes);
-        assert!(matches!(store.get(&a.objects[0]), Err(StoreError::Damaged(d, _)) if d == a.objects[0]));
+        assert!(
+            matches!(store.get(&a.objects[0]), Err(StoreError::Damaged(d, _)) if d == a.objects[0])
+        );
         assert!(kinds(&check(&store)).contains(&FindingKind::Damaged));
-        assert!(store.record_for(&key("a")).unwrap().is_some(), "a check changes nothing");
+        assert!(
+            store.record_for(&key("a")).unwrap().is_some(),
+            "a check changes nothing"
+        );
         assert!(repair(&store).findings.iter().all(|f| f.repaired));
         assert!(!store.contains(&a.objects[0]));
         assert_eq!(store.record_for(&key("a")).unwrap(), None);
-        assert_eq!(store.record_for(&key("analysis")).unwrap(), None, "it refers to what is gone");
+        assert_eq!(
+            store.record_for(&key("analysis")).unwrap(),
+            None,
+            "it refers to what is gone"
+        );
         assert!(store.record_for(&key("b")).unwrap().is_some());
         assert_eq!(check(&store).findings, []);
-        let quarantined: Vec<_> = fs::read_dir(store.root().join("quarantine")).unwrap().collect();
+        let quarantined: Vec<_> = fs::read_dir(store.root().join("quarantine"))
+            .unwrap()
+            .collect();
         assert_eq!(quarantined.len(), 1);
-        assert_eq!(fs::read(quarantined[0].as_ref().unwrap().path()).unwrap(), bytes);
+        assert_eq!(
+            fs::read(quarantined[0].as_ref().unwrap().path()).unwrap(),
+            bytes
+        );
         // The next run.
-        store.commit(&[cell(&store, "a", &[1; 3000]), analysis]).unwrap();
+        store
+            .commit(&[cell(&store, "a", &[1; 3000]), analysis])
+            .unwrap();
         assert_eq!(check(&store).findings, []);
-        assert_eq!(store.record_for(&key("b")).unwrap().unwrap().record, b.record);
+        assert_eq!(
+            store.record_for(&key("b")).unwrap().unwrap().record,
+            b.record
+        );
     }
 }
 
@@ -70,8 +95,12 @@ fn two_objects_that_changed_places_are_both_found() {
     fs::rename(&second, &first).unwrap();
     fs::rename(&aside, &second).unwrap();
     let report = check(&store);
-    let damaged: Vec<_> =
-        report.findings.iter().filter(|f| f.kind == FindingKind::Damaged).filter_map(|f| f.object).collect();
+    let damaged: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| f.kind == FindingKind::Damaged)
+        .filter_map(|f| f.object)
+        .collect();
     let mut expected = vec![a.objects[0], b.objects[0]];
     expected.sort();
     assert_eq!(damaged, expected);
@@ -105,16 +134,25 @@ fn strangers_are_found_wherever_they_lie() {
     assert_eq!(kinds(&check(&store)), [FindingKind::Stranger; 7]);
     repair(&store);
     assert_eq!(check(&store).findings, []);
-    assert_eq!(fs::read_dir(store.root().join("quarantine")).unwrap().count(), 7);
+    assert_eq!(
+        fs::read_dir(store.root().join("quarantine"))
+            .unwrap()
+            .count(),
+        7
+    );
 }
 
 #[test]
 fn a_temporary_file_is_left_over_after_a_day() {
     let (_folder, store) = new_store();
-    let (old, new) = (store.root().join("tmp/put-old"), store.root().join("tmp/put-new"));
+    let (old, new) = (
+        store.root().join("tmp/put-old"),
+        store.root().join("tmp/put-new"),
+    );
     fs::write(&new, "being written").unwrap();
     let file = fs::File::create(&old).unwrap();
-    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600)).unwrap();
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600))
+        .unwrap();
     let report = check(&store);
     assert_eq!(kinds(&report), [FindingKind::Leftover]);
     assert_eq!(report.findings[0].path, old);
@@ -130,20 +168,45 @@ fn forged_rows_are_found_and_removed() {
     let [a, b, _] = study(&store);
     let (a_record, a_output, b_key) = (blob(&a.record), blob(&a.objects[0]), blob(&b.key.0));
     let cases: Vec<(String, Vec<FindingKind>)> = vec![
-        (format!("UPDATE objects SET bytes = 7 WHERE digest = {a_output}"), vec![WrongSize]),
-        (format!("INSERT INTO objects VALUES({nowhere}, 7)"), vec![Missing]),
-        (format!("INSERT INTO uses VALUES({nowhere}, {a_record})"), vec![Missing]),
-        // The answer for b is a's record.
-        (format!("UPDATE history SET key = {b_key} WHERE record = {a_record}"), vec![Forged]),
-        (format!("UPDATE history SET outputs = '{{}}' WHERE record = {a_record}"), vec![Forged]),
-        (format!("UPDATE history SET status = 'failed' WHERE record = {a_record}"), vec![Forged]),
-        (format!("UPDATE history SET cacheable = 0 WHERE record = {a_record}"), vec![Forged]),
         (
-            format!("INSERT INTO history VALUES(99, {b_key}, {nowhere}, 1, '', 'ok', 1.0, 'e', 's', 'c')"),
+            format!("UPDATE objects SET bytes = 7 WHERE digest = {a_output}"),
+            vec![WrongSize],
+        ),
+        (
+            format!("INSERT INTO objects VALUES({nowhere}, 7)"),
             vec![Missing],
         ),
         (
-            format!("INSERT INTO history VALUES(99, {b_key}, {a_output}, 0, '', 'ok', 1.0, 'e', 's', 'c')"),
+            format!("INSERT INTO uses VALUES({nowhere}, {a_record})"),
+            vec![Missing],
+        ),
+        // The answer for b is a's record.
+        (
+            format!("UPDATE history SET key = {b_key} WHERE record = {a_record}"),
+            vec![Forged],
+        ),
+        (
+            format!("UPDATE history SET outputs = '{{}}' WHERE record = {a_record}"),
+            vec![Forged],
+        ),
+        (
+            format!("UPDATE history SET status = 'failed' WHERE record = {a_record}"),
+            vec![Forged],
+        ),
+        (
+            format!("UPDATE history SET cacheable = 0 WHERE record = {a_record}"),
+            vec![Forged],
+        ),
+        (
+            format!(
+                "INSERT INTO history VALUES(99, {b_key}, {nowhere}, 1, '', 'ok', 1.0, 'e', 's', 'c')"
+            ),
+            vec![Missing],
+        ),
+        (
+            format!(
+                "INSERT INTO history VALUES(99, {b_key}, {a_output}, 0, '', 'ok', 1.0, 'e', 's', 'c')"
+            ),
             vec![NotARecord],
         ),
     ];
@@ -166,7 +229,10 @@ fn a_deleted_index_is_rebuilt_from_the_records() {
     let before = |store: &Store| {
         let mut lines = store.history("quickstart", "ladder", None, 99).unwrap();
         lines.iter_mut().for_each(|line| line.seq = 0);
-        (lines, commits.clone().map(|c| store.record_for(&c.key).unwrap()))
+        (
+            lines,
+            commits.clone().map(|c| store.record_for(&c.key).unwrap()),
+        )
     };
     let (history, hits) = before(&store);
     drop(store);
@@ -181,20 +247,29 @@ fn a_deleted_index_is_rebuilt_from_the_records() {
     let report = store.rebuild(read_record).unwrap();
     assert_eq!((report.objects, report.records), (8, 4));
     assert!(!store.needs_rebuild().unwrap());
-    assert_eq!(store.record_for(&key("a")).unwrap().unwrap().record, newer.record, "the newest comes first");
+    assert_eq!(
+        store.record_for(&key("a")).unwrap().unwrap().record,
+        newer.record,
+        "the newest comes first"
+    );
     store.retire(&newer.record).unwrap();
     let (history_after, hits_after) = before(&store);
     assert_eq!(hits_after, hits);
     assert_eq!(history_after.len(), history.len());
     assert_eq!(check(&store).findings, []);
     let again = store.rebuild(read_record).unwrap();
-    assert_eq!(again.records, 4, "the retired record is among the objects still");
+    assert_eq!(
+        again.records, 4,
+        "the retired record is among the objects still"
+    );
 }
 
 #[test]
 fn a_rebuild_keeps_the_order_of_execution() {
     let (folder, store) = new_store();
-    let commits: Vec<_> = ["a@1", "a@2", "a@3", "a@4"].map(|name| cell(&store, name, b"rows")).into();
+    let commits: Vec<_> = ["a@1", "a@2", "a@3", "a@4"]
+        .map(|name| cell(&store, name, b"rows"))
+        .into();
     store.commit(&commits).unwrap();
     let before = store.records_for(&key("a")).unwrap();
     assert_eq!(before[0].record, commits[3].record);
@@ -263,7 +338,10 @@ fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
     let store = Store::open(&root).unwrap();
     assert_eq!(store.get(&digest).unwrap(), b"bytes");
     let error = store.records().unwrap_err();
-    assert!(error.to_string().contains("name a store of your own"), "{error}");
+    assert!(
+        error.to_string().contains("name a store of your own"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -272,12 +350,19 @@ fn a_place_that_cannot_be_written_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let error = Store::open(&folder.path().join("file/store")).unwrap_err();
-    assert!(matches!(&error, StoreError::Io(path, _) if path.starts_with(folder.path())), "{error}");
+    assert!(
+        matches!(&error, StoreError::Io(path, _) if path.starts_with(folder.path())),
+        "{error}"
+    );
     let (_folder, store) = new_store();
     let digest = Digest::of(b"bytes");
     fs::write(store.path(&digest).parent().unwrap(), "in the way").unwrap();
     assert!(matches!(store.put(b"bytes"), Err(StoreError::Io(..))));
-    assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(
+        fs::read_dir(store.root().join("tmp")).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -305,18 +390,32 @@ fn a_durable_object_that_was_truncated_is_replaced_by_the_next_put() {
 #[test]
 fn the_subsets_of_a_check_cover_every_object_once() {
     let (_folder, store) = new_store();
-    let commits: Vec<_> = (0..40).map(|i| cell(&store, &i.to_string(), &[i; 9])).collect();
+    let commits: Vec<_> = (0..40)
+        .map(|i| cell(&store, &i.to_string(), &[i; 9]))
+        .collect();
     store.commit(&commits).unwrap();
     let parts: Vec<u64> = (1..=3)
         .map(|part| {
             let subset = Subset::new(part, 3);
             assert!(subset.is_some());
-            store.fsck(&FsckOptions { subset, ..FsckOptions::default() }, read_record).unwrap().hashed
+            store
+                .fsck(
+                    &FsckOptions {
+                        subset,
+                        ..FsckOptions::default()
+                    },
+                    read_record,
+                )
+                .unwrap()
+                .hashed
         })
         .collect();
     assert_eq!(parts.iter().sum::<u64>(), 80);
     assert!(parts.iter().all(|&n| n > 0));
-    assert_eq!((Subset::new(0, 3), Subset::new(4, 3), Subset::new(1, 0)), (None, None, None));
+    assert_eq!(
+        (Subset::new(0, 3), Subset::new(4, 3), Subset::new(1, 0)),
+        (None, None, None)
+    );
 }
 
 /// Something done to one object of a store.

@@ -12,7 +12,11 @@ const CELLS: usize = 25;
 /// Commits cells in small groups, some of them the same as those of other writers.
 fn write(store: &Store, writer: &str) {
     for i in 0..CELLS {
-        let own = cell(store, &format!("{writer}-{i}"), format!("rows {}", i % 5).as_bytes());
+        let own = cell(
+            store,
+            &format!("{writer}-{i}"),
+            format!("rows {}", i % 5).as_bytes(),
+        );
         let shared = cell(store, &format!("shared-{i}"), b"shared rows");
         store.commit(&[own, shared]).unwrap();
     }
@@ -22,9 +26,21 @@ fn assert_complete(store: &Store, writers: &[&str]) {
     let lookup = store.lookup().unwrap();
     for i in 0..CELLS {
         for writer in writers.iter().chain(&["shared"]) {
-            assert!(lookup.record_for(&key(&format!("{writer}-{i}"))).unwrap().is_some(), "{writer}-{i}");
+            assert!(
+                lookup
+                    .record_for(&key(&format!("{writer}-{i}")))
+                    .unwrap()
+                    .is_some(),
+                "{writer}-{i}"
+            );
         }
-        assert_eq!(store.records_for(&key(&format!("shared-{i}"))).unwrap().len(), 1);
+        assert_eq!(
+            store
+                .records_for(&key(&format!("shared-{i}")))
+                .unwrap()
+                .len(),
+            1
+        );
     }
     assert_eq!(check(store).findings, []);
 }
@@ -118,7 +134,9 @@ fn collections_beside_a_run_remove_nothing_of_it() {
     thread::scope(|scope| {
         let run = scope.spawn(|| write(&store, "run"));
         while !run.is_finished() {
-            other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap();
+            other
+                .gc(&[], &no_grace(GcMode::Sweep), read_record)
+                .unwrap();
         }
     });
     assert!(stale.iter().all(|digest| !store.contains(digest)));
@@ -143,7 +161,11 @@ fn an_object_put_while_it_is_swept_is_there_afterwards() {
         store.commit(&[]).unwrap();
         crate::support::age(&store);
         thread::scope(|scope| {
-            scope.spawn(|| other.gc(&[], &no_grace(GcMode::Sweep), read_record).unwrap());
+            scope.spawn(|| {
+                other
+                    .gc(&[], &no_grace(GcMode::Sweep), read_record)
+                    .unwrap()
+            });
             // A run that began before holds the collection's cut-off back; this one has no
             // hold, so only its touch protects what it puts.
             let digests: Vec<_> = bytes.iter().map(|b| store.put(b).unwrap()).collect();
@@ -154,7 +176,12 @@ fn an_object_put_while_it_is_swept_is_there_afterwards() {
             store.put(b).unwrap();
         }
         store.commit(&[]).unwrap();
-        assert!(bytes.iter().all(|b| store.get(&Digest::of(b)).unwrap() == b), "round {round}");
+        assert!(
+            bytes
+                .iter()
+                .all(|b| store.get(&Digest::of(b)).unwrap() == b),
+            "round {round}"
+        );
         assert_eq!(check(&store).findings, []);
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use artifacts::{
-    ActionKey, Commit, Digest, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions, RecordView,
-    Store,
+    ActionKey, Commit, Digest, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
+    RecordView, Store,
 };
 use tempfile::TempDir;
 
@@ -62,7 +62,12 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
         seconds: 1.5,
         outputs: format!("{{\"requests\":\"{output}\"}}"),
     };
-    Some(RecordView { commit, finished: finished.parse().ok()?, inputs, input_records })
+    Some(RecordView {
+        commit,
+        finished: finished.parse().ok()?,
+        inputs,
+        input_records,
+    })
 }
 
 /// Replaces a file by other bytes, as a disk fault or a crash would.
@@ -76,7 +81,15 @@ pub(crate) fn check(store: &Store) -> FsckReport {
 }
 
 pub(crate) fn repair(store: &Store) -> FsckReport {
-    store.fsck(&FsckOptions { mode: FsckMode::Repair, subset: None }, read_record).unwrap()
+    store
+        .fsck(
+            &FsckOptions {
+                mode: FsckMode::Repair,
+                subset: None,
+            },
+            read_record,
+        )
+        .unwrap()
 }
 
 /// Returns the kinds of what a check finds, sorted.
@@ -88,7 +101,11 @@ pub(crate) fn kinds(report: &FsckReport) -> Vec<FindingKind> {
 
 /// A collection that spares nothing for being young.
 pub(crate) fn no_grace(mode: GcMode) -> GcOptions {
-    GcOptions { mode, grace: Duration::ZERO, patience: Duration::from_millis(50) }
+    GcOptions {
+        mode,
+        grace: Duration::ZERO,
+        patience: Duration::from_millis(50),
+    }
 }
 
 /// Makes every object look as if put an hour ago.

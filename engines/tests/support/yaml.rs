@@ -7,7 +7,10 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 pub(crate) fn read(text: &str) -> Json {
     let events = Parser::new_from_str(text).map(|e| e.expect("valid YAML").0);
     let mut events = events.filter(|e| {
-        !matches!(e, Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd)
+        !matches!(
+            e,
+            Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd
+        )
     });
     value(&mut events).expect("a document")
 }
@@ -15,7 +18,9 @@ pub(crate) fn read(text: &str) -> Json {
 fn value<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> Option<Json> {
     match events.next()? {
         Event::Scalar(text, style, ..) => Some(scalar(&text, style)),
-        Event::SequenceStart(..) => Some(Json::Array(std::iter::from_fn(|| value(events)).collect())),
+        Event::SequenceStart(..) => {
+            Some(Json::Array(std::iter::from_fn(|| value(events)).collect()))
+        }
         Event::MappingStart(..) => {
             let mut map = serde_json::Map::new();
             while let Some(key) = value(events) {

@@ -2,9 +2,9 @@
 
 use crate::finding::Finding;
 use crate::rules::{
-    Scope, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula, grid,
-    hardware, identities, keyed, labels, orderings, pairing, quantified, quantifiers, refs, repetition,
-    restated, same, scaling, sentence, shape, statistics, steps, units, verdicts,
+    Scope, arith, bind, boundary, commands, compare, count, derived, estimates, extremes, formula,
+    grid, hardware, identities, keyed, labels, orderings, pairing, quantified, quantifiers, refs,
+    repetition, restated, same, scaling, sentence, shape, statistics, steps, units, verdicts,
 };
 
 /// Applies every rule.

@@ -19,25 +19,40 @@ static CLAIM: LazyLock<Regex> = LazyLock::new(|| {
 const LEAST_ROWS: usize = 10;
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
-    let raw: Vec<&Table> = scope.data.iter().filter(|table| table.rows.len() >= LEAST_ROWS).collect();
+    let raw: Vec<&Table> = scope
+        .data
+        .iter()
+        .filter(|table| table.rows.len() >= LEAST_ROWS)
+        .collect();
     if raw.is_empty() {
         return;
     }
     for prose in &scope.report.prose {
         for captures in CLAIM.captures_iter(&prose.text) {
-            let (Some(whole), Some(statistic), Some(metric), Some(value)) =
-                (captures.get(0), captures.name("s"), captures.name("m"), captures.name("v"))
+            let (Some(whole), Some(statistic), Some(metric), Some(value)) = (
+                captures.get(0),
+                captures.name("s"),
+                captures.name("m"),
+                captures.name("v"),
+            ) else {
+                continue;
+            };
+            let Some(stated) = prose
+                .numbers_in(value.start().saturating_sub(2), value.end())
+                .last()
             else {
                 continue;
             };
-            let Some(stated) = prose.numbers_in(value.start().saturating_sub(2), value.end()).last() else {
+            let Some((start, end)) = prose.sentence(whole.start()) else {
                 continue;
             };
-            let Some((start, end)) = prose.sentence(whole.start()) else { continue };
             let sentence = &prose.text[start..end];
-            let mut bound =
-                raw.iter().filter_map(|table| Some((*table, measure(table, metric.as_str(), &stated.unit)?)));
-            let (Some((table, (column, scale))), None) = (bound.next(), bound.next()) else { continue };
+            let mut bound = raw
+                .iter()
+                .filter_map(|table| Some((*table, measure(table, metric.as_str(), &stated.unit)?)));
+            let (Some((table, (column, scale))), None) = (bound.next(), bound.next()) else {
+                continue;
+            };
             let values = filtered(table, column, scale, sentence);
             if values.len() < LEAST_ROWS {
                 continue;
@@ -68,10 +83,18 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                         wanted.name()
                     ),
                 ),
-                None => (Confidence::Low, format!("the {} of {} rows is {is}", wanted.name(), values.len())),
+                None => (
+                    Confidence::Low,
+                    format!("the {} of {} rows is {is}", wanted.name(), values.len()),
+                ),
             };
             let evidence = vec![Evidence::new(
-                format!("{}, column \"{}\", {} rows", table.file, table.columns[column], values.len()),
+                format!(
+                    "{}, column \"{}\", {} rows",
+                    table.file,
+                    table.columns[column],
+                    values.len()
+                ),
                 format!(
                     "mean {}, median {}, P95 {}, P99 {}",
                     shown(statistic_of(&values, Kind::Mean).0),
@@ -132,7 +155,9 @@ fn filtered(table: &Table, column: usize, scale: f64, sentence: &str) -> Vec<f64
             .rows
             .iter()
             .map(|row| {
-                let Some(cell) = row.cells.get(key) else { return false };
+                let Some(cell) = row.cells.get(key) else {
+                    return false;
+                };
                 match &cell.value {
                     None => cell.text.len() > 1 && names(sentence, &cell.text),
                     Some(q) if q.is_count() => {
@@ -147,7 +172,9 @@ fn filtered(table: &Table, column: usize, scale: f64, sentence: &str) -> Vec<f64
             })
             .collect();
         if said.iter().any(|said| *said) {
-            keep.iter_mut().zip(said).for_each(|(keep, said)| *keep &= said);
+            keep.iter_mut()
+                .zip(said)
+                .for_each(|(keep, said)| *keep &= said);
         }
     }
     let mut values: Vec<f64> = table
@@ -204,7 +231,8 @@ fn statistic_of(sorted: &[f64], kind: Kind) -> (f64, f64, f64) {
             // In range by the clamp; the truncation is the rank below.
             let below = (position.floor() as usize).min(count - 1);
             let above = (below + 1).min(count - 1);
-            let middle = sorted[below] + (sorted[above] - sorted[below]) * (position - position.floor());
+            let middle =
+                sorted[below] + (sorted[above] - sorted[below]) * (position - position.floor());
             if matches!(p, 0.0 | 100.0) {
                 (middle, middle, middle)
             } else {

@@ -26,8 +26,11 @@ pub(crate) fn beside<'a>(prose: &Prose, near: &[&'a Table]) -> Option<&'a Table>
 /// Columns whose name stands in a text: as written, or all its words (two at least, or one with a digit).
 pub(crate) fn named_columns(table: &Table, text: &str) -> Vec<usize> {
     let here = words(text);
-    let candidates: Vec<usize> =
-        table.numeric_columns().into_iter().filter(|&c| !table.columns[c].is_empty()).collect();
+    let candidates: Vec<usize> = table
+        .numeric_columns()
+        .into_iter()
+        .filter(|&c| !table.columns[c].is_empty())
+        .collect();
     candidates
         .into_iter()
         .filter(|&c| {
@@ -36,7 +39,9 @@ pub(crate) fn named_columns(table: &Table, text: &str) -> Vec<usize> {
             let special = own.len() >= 2
                 || own.iter().any(|w| w.contains(|c: char| c.is_ascii_digit()))
                 || name.len() >= 5;
-            special && !own.is_empty() && (names(text, &name) || own.len() >= 2 && own.is_subset(&here))
+            special
+                && !own.is_empty()
+                && (names(text, &name) || own.len() >= 2 && own.is_subset(&here))
         })
         .collect()
 }
@@ -48,7 +53,9 @@ pub(crate) fn bare(name: &str) -> String {
 
 /// Rows whose label, as a whole, stands in a text.
 pub(crate) fn named_rows(table: &Table, text: &str) -> Vec<usize> {
-    (0..table.rows.len()).filter(|&row| table.label(row).len() > 1 && names(text, table.label(row))).collect()
+    (0..table.rows.len())
+        .filter(|&row| table.label(row).len() > 1 && names(text, table.label(row)))
+        .collect()
 }
 
 /// Whether a number can be one of a column: same unit if both have one, same order of magnitude.
@@ -59,9 +66,11 @@ pub(crate) fn same_size(table: &Table, column: usize, number: &Quantity) -> bool
         || values.iter().any(|(_, v)| v.unit == number.unit)
         || header.contains(&format!("({})", number.unit))
         || header.ends_with(&format!(" {}", number.unit));
-    let (low, high) = values.iter().fold((f64::INFINITY, 0.0f64), |(low, high), (_, v)| {
-        (low.min(v.value.abs()), high.max(v.value.abs()))
-    });
+    let (low, high) = values
+        .iter()
+        .fold((f64::INFINITY, 0.0f64), |(low, high), (_, v)| {
+            (low.min(v.value.abs()), high.max(v.value.abs()))
+        });
     // A column of numbers with units says nothing about a bare number of other precision.
     unit && number.value.abs() >= low / 3.0 && number.value.abs() <= high * 3.0
 }

@@ -26,24 +26,40 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn values(&self) -> Option<(&Quantity, &Quantity)> {
-        Some((self.table.value(self.row, self.own)?, self.table.value(self.row, self.other)?))
+        Some((
+            self.table.value(self.row, self.own)?,
+            self.table.value(self.row, self.other)?,
+        ))
     }
 
     fn evidence(&self) -> Vec<Evidence> {
-        [self.own, self.other].into_iter().map(|column| self.table.evidence(self.row, column)).collect()
+        [self.own, self.other]
+            .into_iter()
+            .map(|column| self.table.evidence(self.row, column))
+            .collect()
     }
 }
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
         for captures in CLAIM.captures_iter(&prose.text) {
-            let Some(whole) = captures.get(0) else { continue };
-            let Some(sentence) = prose.sentence(whole.start()) else { continue };
+            let Some(whole) = captures.get(0) else {
+                continue;
+            };
+            let Some(sentence) = prose.sentence(whole.start()) else {
+                continue;
+            };
             let text = &prose.text[sentence.0..sentence.1];
             if let Some((rule, message, evidence)) =
                 claim(scope.report.tables_around(prose.line()), &captures, text)
             {
-                found.push(in_prose(prose, (whole.start(), whole.end()), rule, message, evidence));
+                found.push(in_prose(
+                    prose,
+                    (whole.start(), whole.end()),
+                    rule,
+                    message,
+                    evidence,
+                ));
             }
         }
         growth(scope, prose, found);
@@ -52,8 +68,15 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for table in &scope.report.tables {
         for (index, row) in table.rows.iter().enumerate() {
             for (column, cell) in row.cells.iter().enumerate().skip(1) {
-                let Some(captures) = CLAIM.captures(&cell.text) else { continue };
-                let text = row.cells.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" | ");
+                let Some(captures) = CLAIM.captures(&cell.text) else {
+                    continue;
+                };
+                let text = row
+                    .cells
+                    .iter()
+                    .map(|cell| cell.text.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" | ");
                 if let Some((rule, message, evidence)) =
                     claim(scope.report.tables_around(table.line), &captures, &text)
                 {
@@ -74,12 +97,19 @@ fn pairs<'a>(tables: &'a [Table], entity: &str) -> Vec<Pair<'a>> {
         else {
             continue;
         };
-        for own in
-            table.numeric_columns().into_iter().filter(|&c| c != other && !is_change(&table.columns[c]))
+        for own in table
+            .numeric_columns()
+            .into_iter()
+            .filter(|&c| c != other && !is_change(&table.columns[c]))
         {
             found.extend(
                 (0..table.rows.len())
-                    .map(|row| Pair { table, row, own, other })
+                    .map(|row| Pair {
+                        table,
+                        row,
+                        own,
+                        other,
+                    })
                     .filter(|pair| pair.values().is_some_and(|(a, b)| a.unit == b.unit)),
             );
         }
@@ -91,9 +121,17 @@ fn pairs<'a>(tables: &'a [Table], entity: &str) -> Vec<Pair<'a>> {
 pub(crate) fn is_change(name: &str) -> bool {
     let lower = name.to_lowercase();
     name.contains('Δ')
-        || ["delta", "change", "diff", "improvement", "speedup", "gain", "%"]
-            .iter()
-            .any(|word| lower.contains(word))
+        || [
+            "delta",
+            "change",
+            "diff",
+            "improvement",
+            "speedup",
+            "gain",
+            "%",
+        ]
+        .iter()
+        .any(|word| lower.contains(word))
             && !lower.contains("mfu")
 }
 
@@ -101,7 +139,13 @@ type Verdict = ((Rule, Confidence), String, Vec<Evidence>);
 
 /// `24% slower than X`, with the sentence or row it stands in.
 fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option<Verdict> {
-    let stated = quantities(captures.name("p").map(|m| format!("{}%", m.as_str()))?.as_str()).pop()?;
+    let stated = quantities(
+        captures
+            .name("p")
+            .map(|m| format!("{}%", m.as_str()))?
+            .as_str(),
+    )
+    .pop()?;
     let direction = captures.name("dir")?.as_str();
     let entity = captures.name("e")?.as_str();
     let mine = captures.get(0)?.as_str();
@@ -116,7 +160,10 @@ fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option
         .filter(|pair| {
             pair.values().is_some_and(|(own, _)| {
                 let telling = own.half < 0.5 || own.value >= 100.0;
-                telling && numbers.iter().any(|n| n.value == own.value && n.unit == own.unit)
+                telling
+                    && numbers
+                        .iter()
+                        .any(|n| n.value == own.value && n.unit == own.unit)
             })
         })
         .collect();
@@ -125,7 +172,8 @@ fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option
         let relative = spread(own, other, |s, e| 100.0 * ((s - e) / e).abs());
         let reverse = spread(own, other, |s, e| 100.0 * ((s - e) / s).abs());
         let points = spread(own, other, |s, e| (s - e).abs());
-        let holds = |interval: (f64, f64)| compare(&stated, interval.0, interval.1) == Agreement::Agrees;
+        let holds =
+            |interval: (f64, f64)| compare(&stated, interval.0, interval.1) == Agreement::Agrees;
         let is = shown(f64::midpoint(relative.0, relative.1));
         let _ = direction;
         return if holds(relative) {
@@ -133,16 +181,25 @@ fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option
         } else if own.is_percent() && holds(points) {
             Some((
                 (Rule::Unit, Confidence::High),
-                format!("{}% are percentage points: relative to {entity} it is {is}%", shown(stated.value)),
+                format!(
+                    "{}% are percentage points: relative to {entity} it is {is}%",
+                    shown(stated.value)
+                ),
                 pair.evidence(),
             ))
         } else if holds(reverse) {
             Some((
                 (Rule::Base, Confidence::High),
-                format!("{}% is relative to the wrong side: than {entity} it is {is}%", shown(stated.value)),
+                format!(
+                    "{}% is relative to the wrong side: than {entity} it is {is}%",
+                    shown(stated.value)
+                ),
                 pair.evidence(),
             ))
-        } else if [relative, reverse].iter().all(|i| compare(&stated, i.0, i.1) == Agreement::Differs) {
+        } else if [relative, reverse]
+            .iter()
+            .all(|i| compare(&stated, i.0, i.1) == Agreement::Differs)
+        {
             Some((
                 (Rule::Arith, Confidence::Medium),
                 format!("{}% does not follow: it is {is}%", shown(stated.value)),
@@ -157,7 +214,9 @@ fn claim(tables: &[Table], captures: &regex::Captures<'_>, text: &str) -> Option
     let condition = condition(text)?;
     let same: Vec<&Pair<'_>> = candidates
         .iter()
-        .filter(|pair| statistic(pair.table.label(pair.row)).as_deref() == Some(statistic_here.as_str()))
+        .filter(|pair| {
+            statistic(pair.table.label(pair.row)).as_deref() == Some(statistic_here.as_str())
+        })
         .filter(|pair| {
             pair.values().is_some_and(|(own, other)| {
                 [
@@ -187,9 +246,14 @@ fn condition(text: &str) -> Option<f64> {
     static CONDITION: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)(?:(?:@|\bat) ?(?P<a>[0-9]+) ?(?:u|users|clients|concurrent[a-z ]*|req/s)\b|\bN ?= ?(?P<b>[0-9]+)|\b(?:concurrency|batch(?: size)?) (?:of )?(?P<c>[0-9]+))").expect("a regex")
     });
-    let mut all = CONDITION
-        .captures_iter(text)
-        .filter_map(|c| c.name("a").or(c.name("b")).or(c.name("c"))?.as_str().parse::<f64>().ok());
+    let mut all = CONDITION.captures_iter(text).filter_map(|c| {
+        c.name("a")
+            .or(c.name("b"))
+            .or(c.name("c"))?
+            .as_str()
+            .parse::<f64>()
+            .ok()
+    });
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
 }
@@ -201,13 +265,22 @@ static GROWTH: LazyLock<Regex> = LazyLock::new(|| {
 /// `TTFT increases 60% from 10→100 users`: a column between two rows.
 fn growth(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
     for captures in GROWTH.captures_iter(&prose.text) {
-        let (Some(whole), Some(metric), Some(p)) = (captures.get(0), captures.name("m"), captures.name("p"))
+        let (Some(whole), Some(metric), Some(p)) =
+            (captures.get(0), captures.name("m"), captures.name("p"))
         else {
             continue;
         };
-        let level = |name| captures.name(name).and_then(|m| m.as_str().parse::<f64>().ok());
-        let (Some(from), Some(to)) = (level("a"), level("b")) else { continue };
-        let Some(stated) = quantities(&format!("{}%", p.as_str())).pop() else { continue };
+        let level = |name| {
+            captures
+                .name(name)
+                .and_then(|m| m.as_str().parse::<f64>().ok())
+        };
+        let (Some(from), Some(to)) = (level("a"), level("b")) else {
+            continue;
+        };
+        let Some(stated) = quantities(&format!("{}%", p.as_str())).pop() else {
+            continue;
+        };
         let wanted = words(metric.as_str());
         for table in scope.report.tables_near(prose.section) {
             let row = |value: f64| {
@@ -216,11 +289,14 @@ fn growth(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
                     label.len() == 1 && label[0].value == value
                 })
             };
-            let (Some(first), Some(last)) = (row(from), row(to)) else { continue };
+            let (Some(first), Some(last)) = (row(from), row(to)) else {
+                continue;
+            };
             let (mut named, mut others) = (Vec::new(), Vec::new());
             let mut holds = false;
             for column in table.numeric_columns() {
-                let (Some(a), Some(b)) = (table.value(first, column), table.value(last, column)) else {
+                let (Some(a), Some(b)) = (table.value(first, column), table.value(last, column))
+                else {
                     continue;
                 };
                 let change = spread(a, b, |a, b| 100.0 * ((b - a) / a).abs());
@@ -232,7 +308,11 @@ fn growth(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
                     ),
                     format!("{}%", shown(f64::midpoint(change.0, change.1))),
                 );
-                if words(&table.columns[column]).intersection(&wanted).next().is_some() {
+                if words(&table.columns[column])
+                    .intersection(&wanted)
+                    .next()
+                    .is_some()
+                {
                     holds |= agrees;
                     named.push(evidence);
                 } else if agrees {
@@ -240,7 +320,11 @@ fn growth(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
                 }
             }
             if !holds && !named.is_empty() {
-                let rule = if others.is_empty() { Rule::Arith } else { Rule::Bind };
+                let rule = if others.is_empty() {
+                    Rule::Arith
+                } else {
+                    Rule::Bind
+                };
                 named.extend(others);
                 let message = format!(
                     "no column of \"{}\" changes by {}% between these rows",
@@ -267,31 +351,59 @@ static POINTS: LazyLock<Regex> = LazyLock::new(|| {
 /// `costs 4.1% MFU` where the MFU is 17.5% against 21.6%: points, not percent.
 fn points(scope: &Scope<'_>, prose: &Prose, found: &mut Vec<Finding>) {
     for captures in POINTS.captures_iter(&prose.text) {
-        let (Some(whole), Some(p), Some(metric)) =
-            (captures.get(0), captures.name("p").or(captures.name("q")), captures.name("m"))
-        else {
+        let (Some(whole), Some(p), Some(metric)) = (
+            captures.get(0),
+            captures.name("p").or(captures.name("q")),
+            captures.name("m"),
+        ) else {
             continue;
         };
-        let Some(stated) = quantities(&format!("{}%", p.as_str())).pop() else { continue };
+        let Some(stated) = quantities(&format!("{}%", p.as_str())).pop() else {
+            continue;
+        };
         let name = metric.as_str().split(' ').next().unwrap_or("");
-        for table in scope.report.tables_around(prose.line()).iter().filter(|table| table.rows.len() <= 400) {
-            let columns: Vec<usize> =
-                table.numeric_columns().into_iter().filter(|&c| !is_change(&table.columns[c])).collect();
-            let Some(pair) = columns.first().zip(columns.get(1)).and_then(|(&own, &other)| {
-                (0..table.rows.len())
-                    .filter(|&row| names(table.label(row), name))
-                    .map(|row| Pair { table, row, own, other })
-                    .find(|pair| pair.values().is_some_and(|(a, b)| a.is_percent() && b.is_percent()))
-            }) else {
+        for table in scope
+            .report
+            .tables_around(prose.line())
+            .iter()
+            .filter(|table| table.rows.len() <= 400)
+        {
+            let columns: Vec<usize> = table
+                .numeric_columns()
+                .into_iter()
+                .filter(|&c| !is_change(&table.columns[c]))
+                .collect();
+            let Some(pair) = columns
+                .first()
+                .zip(columns.get(1))
+                .and_then(|(&own, &other)| {
+                    (0..table.rows.len())
+                        .filter(|&row| names(table.label(row), name))
+                        .map(|row| Pair {
+                            table,
+                            row,
+                            own,
+                            other,
+                        })
+                        .find(|pair| {
+                            pair.values()
+                                .is_some_and(|(a, b)| a.is_percent() && b.is_percent())
+                        })
+                })
+            else {
                 continue;
             };
-            let Some((own, other)) = pair.values() else { continue };
+            let Some((own, other)) = pair.values() else {
+                continue;
+            };
             let holds = |i: (f64, f64)| compare(&stated, i.0, i.1) == Agreement::Agrees;
             let relative = [
                 spread(own, other, |a, b| 100.0 * ((a - b) / b).abs()),
                 spread(own, other, |a, b| 100.0 * ((a - b) / a).abs()),
             ];
-            if holds(spread(own, other, |a, b| (a - b).abs())) && !relative.iter().any(|i| holds(*i)) {
+            if holds(spread(own, other, |a, b| (a - b).abs()))
+                && !relative.iter().any(|i| holds(*i))
+            {
                 let message = format!(
                     "{}% are percentage points: relatively it is {}% or {}%",
                     shown(stated.value),
@@ -319,16 +431,25 @@ static DIFFERENCE: LazyLock<Regex> = LazyLock::new(|| {
 fn differences(prose: &[Prose], found: &mut Vec<Finding>) {
     for window in prose.windows(3) {
         let [a, b, third] = window else { continue };
-        let Some(captures) = DIFFERENCE.captures(&third.text) else { continue };
-        let Some(whole) = captures.get(0) else { continue };
+        let Some(captures) = DIFFERENCE.captures(&third.text) else {
+            continue;
+        };
+        let Some(whole) = captures.get(0) else {
+            continue;
+        };
         let adjacent = a.item
             && b.item
             && third.item
             && a.section == third.section
             && b.line() == a.line() + 1
             && third.line() == b.line() + 1;
-        let Some(stated) = third.numbers.first().filter(|_| adjacent) else { continue };
-        let stated = Quantity { value: stated.value.abs(), ..stated.clone() };
+        let Some(stated) = third.numbers.first().filter(|_| adjacent) else {
+            continue;
+        };
+        let stated = Quantity {
+            value: stated.value.abs(),
+            ..stated.clone()
+        };
         let mut relative = Vec::new();
         let mut points = Vec::new();
         for (x, y) in a
@@ -346,7 +467,9 @@ fn differences(prose: &[Prose], found: &mut Vec<Finding>) {
         }
         let holds = |i: &(f64, f64)| compare(&stated, i.0, i.1) == Agreement::Agrees;
         let near = |i: &(f64, f64)| compare(&stated, i.0, i.1) != Agreement::Differs;
-        let worded = captures.name("rest").is_some_and(|rest| rest.as_str().contains("point"));
+        let worded = captures
+            .name("rest")
+            .is_some_and(|rest| rest.as_str().contains("point"));
         if relative.is_empty() || relative.iter().any(near) || worded {
             continue;
         }
@@ -357,8 +480,10 @@ fn differences(prose: &[Prose], found: &mut Vec<Finding>) {
         let is = shown(f64::midpoint(relative[0].0, relative[0].1));
         let other = shown(f64::midpoint(relative[1].0, relative[1].1));
         if points.iter().any(holds) {
-            let message =
-                format!("{}% are percentage points: relatively it is {is}% or {other}%", shown(stated.value));
+            let message = format!(
+                "{}% are percentage points: relatively it is {is}% or {other}%",
+                shown(stated.value)
+            );
             found.push(in_prose(
                 third,
                 (whole.start(), whole.end()),
@@ -367,7 +492,10 @@ fn differences(prose: &[Prose], found: &mut Vec<Finding>) {
                 evidence,
             ));
         } else {
-            let message = format!("{}% does not follow: it is {is}% or {other}%", shown(stated.value));
+            let message = format!(
+                "{}% does not follow: it is {is}% or {other}%",
+                shown(stated.value)
+            );
             found.push(in_prose(
                 third,
                 (whole.start(), whole.end()),

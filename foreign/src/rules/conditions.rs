@@ -58,7 +58,8 @@ impl Condition {
         }
         let own = cell.value.as_ref()?;
         let slack = |other: &Quantity| own.half + other.half;
-        let decided = |distance: f64, slack: f64| (distance.abs() > slack).then_some(distance > 0.0);
+        let decided =
+            |distance: f64, slack: f64| (distance.abs() > slack).then_some(distance > 0.0);
         Some(match self.test {
             Test::Is(_) => None,
             // A zero printed is a zero for a strict bound.
@@ -75,20 +76,30 @@ impl Condition {
                 let other = table.value(row, other)?;
                 decided(other.value - own.value, slack(other))
             }
-            Test::Within { other, most, relative } => {
+            Test::Within {
+                other,
+                most,
+                relative,
+            } => {
                 let other = table.value(row, other)?;
                 let scale = if relative { other.value.abs() } else { 1.0 };
                 if scale == 0.0 {
                     return None;
                 }
-                decided(most - (own.value - other.value).abs() / scale, slack(other) / scale)
+                decided(
+                    most - (own.value - other.value).abs() / scale,
+                    slack(other) / scale,
+                )
             }
         })
     }
 
     /// The column, as a message names it.
     pub(crate) fn name(&self, table: &Table) -> String {
-        format!("\"{}\"", table.columns.get(self.column).map_or("", String::as_str))
+        format!(
+            "\"{}\"",
+            table.columns.get(self.column).map_or("", String::as_str)
+        )
     }
 }
 
@@ -123,7 +134,13 @@ fn verdicts(table: &Table, clause: &str) -> Vec<Condition> {
             if special && header.is_subset(&said) {
                 let yes = values.iter().find(|value| YES.contains(&value.as_str()));
                 let test = Test::Is(yes.map_or_else(|| "yes".to_owned(), Clone::clone));
-                found.push(Condition { column, test, words: header, bound: None, cells: Cells::Verdicts });
+                found.push(Condition {
+                    column,
+                    test,
+                    words: header,
+                    bound: None,
+                    cells: Cells::Verdicts,
+                });
             }
             continue;
         }
@@ -169,15 +186,25 @@ fn zeros(table: &Table, clause: &str, noun: &str) -> Vec<Condition> {
     let mut columns = table.numeric_columns().into_iter().filter(|&column| {
         let mut header = words(&bare(&table.columns[column]));
         header.retain(|word| !noun.contains(word));
-        counts(column) && header.len() == 1 && header.iter().all(|word| names.contains(&word.as_str()))
+        counts(column)
+            && header.len() == 1
+            && header.iter().all(|word| names.contains(&word.as_str()))
     });
     let about = words(&format!("{} {}", table.columns.join(" "), table.context));
-    let (Some(column), None) = (columns.next(), columns.next()) else { return Vec::new() };
+    let (Some(column), None) = (columns.next(), columns.next()) else {
+        return Vec::new();
+    };
     if noun.is_empty() || !noun.is_subset(&about) {
         return Vec::new();
     }
     let words = noun.into_iter().chain([(*verb).to_owned()]).collect();
-    vec![Condition { column, test: Test::Above(0.0), words, bound: None, cells: Cells::Counts }]
+    vec![Condition {
+        column,
+        test: Test::Above(0.0),
+        words,
+        bound: None,
+        cells: Cells::Counts,
+    }]
 }
 
 static SIGN: LazyLock<Regex> = LazyLock::new(|| {
@@ -188,12 +215,27 @@ static SIGN: LazyLock<Regex> = LazyLock::new(|| {
 fn signs(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     let captures = SIGN.captures(clause)?;
     let column = subject(table, said, |column| {
-        table.numbers(column).iter().all(|(_, value)| value.signed || value.value == 0.0)
+        table
+            .numbers(column)
+            .iter()
+            .all(|(_, value)| value.signed || value.value == 0.0)
     })?;
-    let test = if captures.name("up").is_some() { Test::Above(0.0) } else { Test::Below(0.0) };
+    let test = if captures.name("up").is_some() {
+        Test::Above(0.0)
+    } else {
+        Test::Below(0.0)
+    };
     let bound = quantities(captures.get(0)?.as_str()).into_iter().next();
-    let own = words(captures.get(0)?.as_str()).into_iter().chain(words(&bare(&table.columns[column])));
-    Some(Condition { column, test, words: own.collect(), bound, cells: Cells::Values })
+    let own = words(captures.get(0)?.as_str())
+        .into_iter()
+        .chain(words(&bare(&table.columns[column])));
+    Some(Condition {
+        column,
+        test,
+        words: own.collect(),
+        bound,
+        cells: Cells::Values,
+    })
 }
 
 /// The one column of numbers that a text names, in full or by its last word, and that can be meant.
@@ -206,7 +248,11 @@ fn subject(table: &Table, text: &str, fits: impl Fn(usize) -> bool) -> Option<us
     };
     let full = named_columns(table, text);
     let columns: Vec<usize> = if full.is_empty() {
-        table.numeric_columns().into_iter().filter(|column| last(*column)).collect()
+        table
+            .numeric_columns()
+            .into_iter()
+            .filter(|column| last(*column))
+            .collect()
     } else {
         full
     };
@@ -230,8 +276,10 @@ fn compared(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     let strict = !word.starts_with("at ");
     let mut own = words(op.as_str());
     let left = &said[..said.len() - to.as_str().len()];
-    if let Some(bound) =
-        quantities(to.as_str()).into_iter().next().filter(|bound| bound.start <= 1 && bound.value != 0.0)
+    if let Some(bound) = quantities(to.as_str())
+        .into_iter()
+        .next()
+        .filter(|bound| bound.start <= 1 && bound.value != 0.0)
     {
         let column = subject(table, said, |column| same_size(table, column, &bound))?;
         let test = match (up, strict) {
@@ -242,15 +290,33 @@ fn compared(table: &Table, clause: &str, said: &str) -> Option<Condition> {
         };
         own.extend(words(&bare(&table.columns[column])));
         own.extend(words(&to.as_str()[bound.start..bound.end]));
-        return Some(Condition { column, test, words: own, bound: Some(bound), cells: Cells::Values });
+        return Some(Condition {
+            column,
+            test,
+            words: own,
+            bound: Some(bound),
+            cells: Cells::Values,
+        });
     }
-    let [other] = named_columns(table, to.as_str())[..] else { return None };
+    let [other] = named_columns(table, to.as_str())[..] else {
+        return None;
+    };
     let column = subject(table, left, |column| column != other)?;
-    let test = if up { Test::AboveColumn(other) } else { Test::BelowColumn(other) };
+    let test = if up {
+        Test::AboveColumn(other)
+    } else {
+        Test::BelowColumn(other)
+    };
     for column in [column, other] {
         own.extend(words(&bare(&table.columns[column])));
     }
-    Some(Condition { column, test, words: own, bound: None, cells: Cells::Values })
+    Some(Condition {
+        column,
+        test,
+        words: own,
+        bound: None,
+        cells: Cells::Values,
+    })
 }
 
 static WITHIN: LazyLock<Regex> = LazyLock::new(|| {
@@ -281,7 +347,19 @@ fn within(table: &Table, clause: &str, said: &str) -> Option<Condition> {
     for column in [column, other] {
         own.extend(words(&bare(&table.columns[column])));
     }
-    let bound = quantities(clause).into_iter().find(|number| (number.value - value).abs() < 1e-12);
-    let test = Test::Within { other, most, relative: percent };
-    Some(Condition { column, test, words: own, bound, cells: Cells::Values })
+    let bound = quantities(clause)
+        .into_iter()
+        .find(|number| (number.value - value).abs() < 1e-12);
+    let test = Test::Within {
+        other,
+        most,
+        relative: percent,
+    };
+    Some(Condition {
+        column,
+        test,
+        words: own,
+        bound,
+        cells: Cells::Values,
+    })
 }

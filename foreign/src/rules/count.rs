@@ -26,19 +26,26 @@ static LIST: LazyLock<Regex> = LazyLock::new(|| {
 /// `five models (a, b, c, d, e)`, `6 levels {1, 2, 4, 8, 16, 32}`.
 fn lists(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in LIST.captures_iter(&prose.text) {
-        let (Some(number), Some(noun)) = (captures.name("n"), captures.name("noun")) else { continue };
+        let (Some(number), Some(noun)) = (captures.name("n"), captures.name("noun")) else {
+            continue;
+        };
         // `N=16`, `2.5 models`, `of 7B-13 models`: not a count.
         if prose.text[..number.start()].ends_with(['.', '=', '-', '–', ',', '×', '/', '~']) {
             continue;
         }
-        let Some(stated) = number_word(number.as_str()).or_else(|| number.as_str().parse().ok()) else {
+        let Some(stated) = number_word(number.as_str()).or_else(|| number.as_str().parse().ok())
+        else {
             continue;
         };
         let plural = noun.as_str().ends_with('s');
         let curly = captures.name("curly");
-        let Some(body) = curly.or(captures.name("round")) else { continue };
+        let Some(body) = curly.or(captures.name("round")) else {
+            continue;
+        };
         let members = members(body.as_str());
-        let Some(members) = members.filter(|_| plural && stated >= 2.0) else { continue };
+        let Some(members) = members.filter(|_| plural && stated >= 2.0) else {
+            continue;
+        };
         let count = u32::try_from(members.len()).map_or(f64::MAX, f64::from);
         // In round brackets only names without blanks, so that remarks are not taken for lists.
         let sure = curly.is_some() || members.iter().all(|member| !member.contains(' '));
@@ -47,31 +54,67 @@ fn lists(prose: &Prose, found: &mut Vec<Finding>) {
         if count == stated || members.len() < 2 || !sure || !near {
             continue;
         }
-        let message = format!("{} members are listed, not {}", members.len(), shown(stated));
+        let message = format!(
+            "{} members are listed, not {}",
+            members.len(),
+            shown(stated)
+        );
         let range = captures.get(0).map_or((0, 0), |m| (m.start(), m.end()));
-        let evidence =
-            vec![Evidence::new(format!("line {}", prose.place(body.start()).0), members.join(" | "))];
-        let confidence = if curly.is_some() { Confidence::High } else { Confidence::Medium };
-        found.push(in_prose(prose, range, (Rule::Count, confidence), message, evidence));
+        let evidence = vec![Evidence::new(
+            format!("line {}", prose.place(body.start()).0),
+            members.join(" | "),
+        )];
+        let confidence = if curly.is_some() {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        };
+        found.push(in_prose(
+            prose,
+            range,
+            (Rule::Count, confidence),
+            message,
+            evidence,
+        ));
     }
 }
 
 /// The members of a list, or nothing where it is open (`…`, `e.g.`) or not a plain list.
 fn members(body: &str) -> Option<Vec<&str>> {
-    let open =
-        ["...", "…", "e.g", "etc", "such as", "incl", "for example", "all ", "each", "–", "—", ";", "="];
+    let open = [
+        "...",
+        "…",
+        "e.g",
+        "etc",
+        "such as",
+        "incl",
+        "for example",
+        "all ",
+        "each",
+        "–",
+        "—",
+        ";",
+        "=",
+    ];
     if open.iter().any(|word| body.contains(word)) || !body.contains(',') {
         return None;
     }
     let mut members = Vec::new();
     for part in body.split(',') {
-        let part =
-            part.trim().trim_start_matches("and ").trim_start_matches("or ").trim_start_matches("& ").trim();
+        let part = part
+            .trim()
+            .trim_start_matches("and ")
+            .trim_start_matches("or ")
+            .trim_start_matches("& ")
+            .trim();
         for half in part.split(" and ") {
             members.push(half.trim());
         }
     }
-    members.iter().all(|member| !member.is_empty() && member.len() < 40).then_some(members)
+    members
+        .iter()
+        .all(|member| !member.is_empty() && member.len() < 40)
+        .then_some(members)
 }
 
 static WHOLE: LazyLock<Regex> = LazyLock::new(|| {
@@ -83,7 +126,9 @@ static PART: LazyLock<Regex> =
 /// `of 25 cells, 5 never break, 11 break at N=16, and 9 break at N=32`: parts of a whole.
 fn parts(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in WHOLE.captures_iter(&prose.text) {
-        let (Some(whole), Some(parts)) = (captures.name("whole"), captures.name("parts")) else { continue };
+        let (Some(whole), Some(parts)) = (captures.name("whole"), captures.name("parts")) else {
+            continue;
+        };
         // Only a list closed by `and` claims to be complete.
         if !parts.as_str().contains("and ") {
             continue;
@@ -92,12 +137,18 @@ fn parts(prose: &Prose, found: &mut Vec<Finding>) {
             .captures_iter(parts.as_str())
             .filter_map(|part| part.name("n")?.as_str().replace(',', "").parse().ok())
             .collect();
-        let Ok(stated) = whole.as_str().replace(',', "").parse::<f64>() else { continue };
+        let Ok(stated) = whole.as_str().replace(',', "").parse::<f64>() else {
+            continue;
+        };
         let sum: f64 = numbers.iter().sum();
         if numbers.len() < 3 || sum == stated {
             continue;
         }
-        let terms = numbers.iter().map(|n| shown(*n)).collect::<Vec<_>>().join(" + ");
+        let terms = numbers
+            .iter()
+            .map(|n| shown(*n))
+            .collect::<Vec<_>>()
+            .join(" + ");
         let evidence = vec![Evidence::new(
             format!("line {}", prose.place(parts.start()).0),
             format!("{terms} = {}", shown(sum)),
@@ -125,10 +176,20 @@ static NUMBER: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"[0-9][0-9,]*").ex
 /// `318 of 320 cells are ok, 0 left out, 2 failed`: a part and what is left sum to the whole.
 fn complements(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in COMPLEMENT.captures_iter(&prose.text) {
-        let number = |name: &str| captures.name(name)?.as_str().replace(',', "").parse::<f64>().ok();
-        let (Some(part), Some(whole), Some(rest), Some(all)) =
-            (number("a"), number("b"), captures.name("rest"), captures.get(0))
-        else {
+        let number = |name: &str| {
+            captures
+                .name(name)?
+                .as_str()
+                .replace(',', "")
+                .parse::<f64>()
+                .ok()
+        };
+        let (Some(part), Some(whole), Some(rest), Some(all)) = (
+            number("a"),
+            number("b"),
+            captures.name("rest"),
+            captures.get(0),
+        ) else {
             continue;
         };
         let left: f64 = NUMBER
@@ -146,9 +207,17 @@ fn complements(prose: &Prose, found: &mut Vec<Finding>) {
             shown(part + left),
             shown(whole)
         );
-        let evidence =
-            vec![Evidence::new(format!("line {}", prose.place(all.start()).0), all.as_str().to_owned())];
+        let evidence = vec![Evidence::new(
+            format!("line {}", prose.place(all.start()).0),
+            all.as_str().to_owned(),
+        )];
         let span = (all.start(), all.end());
-        found.push(in_prose(prose, span, (Rule::Count, Confidence::Medium), message, evidence));
+        found.push(in_prose(
+            prose,
+            span,
+            (Rule::Count, Confidence::Medium),
+            message,
+            evidence,
+        ));
     }
 }

@@ -48,9 +48,11 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
                     }
                     let (mut holds, mut fails, mut tells) = (0, Vec::new(), 0);
                     for row in 0..table.rows.len() {
-                        let (Some(x), Some(y), Some(z)) =
-                            (table.value(row, a), table.value(row, b), table.value(row, c))
-                        else {
+                        let (Some(x), Some(y), Some(z)) = (
+                            table.value(row, a),
+                            table.value(row, b),
+                            table.value(row, c),
+                        ) else {
                             continue;
                         };
                         let (low, high) = spread(x, y, formula);
@@ -61,10 +63,11 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
                         if compare(z, low, high) == Agreement::Agrees {
                             holds += 1;
                             // Nor does `a + 0`, which is `a` itself.
-                            let own = [x, y]
-                                .iter()
-                                .all(|operand| (operand.value - z.value).abs() > operand.half + z.half);
-                            tells += usize::from(own && telling(z) && high - low < 0.2 * z.value.abs());
+                            let own = [x, y].iter().all(|operand| {
+                                (operand.value - z.value).abs() > operand.half + z.half
+                            });
+                            tells +=
+                                usize::from(own && telling(z) && high - low < 0.2 * z.value.abs());
                         } else {
                             fails.push(row);
                         }
@@ -76,10 +79,15 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
                 }
             }
         }
-        let Some((index, fails, a, b, holds)) = best else { continue };
+        let Some((index, fails, a, b, holds)) = best else {
+            continue;
+        };
         for row in fails {
-            let (Some(x), Some(y), Some(z)) = (table.value(row, a), table.value(row, b), table.value(row, c))
-            else {
+            let (Some(x), Some(y), Some(z)) = (
+                table.value(row, a),
+                table.value(row, b),
+                table.value(row, c),
+            ) else {
                 continue;
             };
             let (low, high) = spread(x, y, FORMULAS[index].1);
@@ -94,7 +102,13 @@ fn derived_columns(table: &Table, found: &mut Vec<Finding>) {
                 shown(f64::midpoint(low, high))
             );
             let evidence = [a, b].map(|column| table.evidence(row, column)).to_vec();
-            found.push(in_table(table, (row, c), (Rule::Arith, confidence), message, evidence));
+            found.push(in_table(
+                table,
+                (row, c),
+                (Rule::Arith, confidence),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -111,13 +125,19 @@ fn sums(table: &Table, found: &mut Vec<Finding>) {
         let mut best: Option<(usize, Vec<usize>, &[usize])> = None;
         let runs = (3..columns.len())
             .flat_map(|length| columns.windows(length))
-            .filter(|run| !run.contains(&whole) && run.windows(2).all(|pair| pair[1] == pair[0] + 1));
+            .filter(|run| {
+                !run.contains(&whole) && run.windows(2).all(|pair| pair[1] == pair[0] + 1)
+            });
         for run in runs {
             let (mut holds, mut telling, mut fails) = (0, false, Vec::new());
             for row in 0..table.rows.len() {
-                let parts: Option<Vec<f64>> =
-                    run.iter().map(|&c| table.value(row, c).map(|q| q.value)).collect();
-                let (Some(parts), Some(stated)) = (parts, table.value(row, whole)) else { continue };
+                let parts: Option<Vec<f64>> = run
+                    .iter()
+                    .map(|&c| table.value(row, c).map(|q| q.value))
+                    .collect();
+                let (Some(parts), Some(stated)) = (parts, table.value(row, whole)) else {
+                    continue;
+                };
                 if parts.iter().sum::<f64>() == stated.value {
                     holds += 1;
                     telling |= parts.iter().filter(|part| **part > 0.0).count() >= 2;
@@ -133,22 +153,39 @@ fn sums(table: &Table, found: &mut Vec<Finding>) {
                 best = Some((holds, fails, run));
             }
         }
-        let Some((holds, fails, run)) = best else { continue };
+        let Some((holds, fails, run)) = best else {
+            continue;
+        };
         for row in fails {
-            let sum: f64 = run.iter().filter_map(|&c| table.value(row, c)).map(|q| q.value).sum();
+            let sum: f64 = run
+                .iter()
+                .filter_map(|&c| table.value(row, c))
+                .map(|q| q.value)
+                .sum();
             let message = format!(
                 "the columns beside it sum to {}, as they do to their whole in {holds} rows",
                 shown(sum)
             );
-            let evidence = run.iter().map(|&column| table.evidence(row, column)).collect();
-            found.push(in_table(table, (row, whole), (Rule::Count, Confidence::High), message, evidence));
+            let evidence = run
+                .iter()
+                .map(|&column| table.evidence(row, column))
+                .collect();
+            found.push(in_table(
+                table,
+                (row, whole),
+                (Rule::Count, Confidence::High),
+                message,
+                evidence,
+            ));
         }
     }
 }
 
 /// A row called total is the sum of the rows above it.
 fn totals(table: &Table, found: &mut Vec<Finding>) {
-    let Some(last) = table.rows.len().checked_sub(1).filter(|last| *last >= 2) else { return };
+    let Some(last) = table.rows.len().checked_sub(1).filter(|last| *last >= 2) else {
+        return;
+    };
     let label = table.label(last).to_lowercase();
     if !matches!(
         label.split(' ').next().unwrap_or("").trim_end_matches(':'),
@@ -163,7 +200,11 @@ fn totals(table: &Table, found: &mut Vec<Finding>) {
         let parts: Option<Vec<&Quantity>> = (0..last).map(|row| table.value(row, column)).collect();
         let parts = parts?;
         let whole = parts.iter().all(|q| q.is_count() || q.half == 0.5);
-        let slack: f64 = if whole { 0.0 } else { parts.iter().map(|q| q.half).sum() };
+        let slack: f64 = if whole {
+            0.0
+        } else {
+            parts.iter().map(|q| q.half).sum()
+        };
         (stated.unit == parts[0].unit).then(|| (stated, parts.iter().map(|q| q.value).sum(), slack))
     };
     let agrees = |column: usize| {
@@ -173,7 +214,9 @@ fn totals(table: &Table, found: &mut Vec<Finding>) {
     };
     let summed = columns.iter().filter(|&&c| agrees(c)).count();
     for &column in &columns {
-        let Some((stated, sum, slack)) = sums(column) else { continue };
+        let Some((stated, sum, slack)) = sums(column) else {
+            continue;
+        };
         let additive = ![
             "mean",
             "avg",
@@ -200,22 +243,40 @@ fn totals(table: &Table, found: &mut Vec<Finding>) {
         {
             continue;
         }
-        let message = format!("the rows sum to {}, not {}", shown(sum), shown(stated.value));
+        let message = format!(
+            "the rows sum to {}, not {}",
+            shown(sum),
+            shown(stated.value)
+        );
         let _ = slack;
-        let evidence = (0..last).take(20).map(|row| table.evidence(row, column)).collect();
-        found.push(in_table(table, (last, column), (Rule::RowSum, Confidence::High), message, evidence));
+        let evidence = (0..last)
+            .take(20)
+            .map(|row| table.evidence(row, column))
+            .collect();
+        found.push(in_table(
+            table,
+            (last, column),
+            (Rule::RowSum, Confidence::High),
+            message,
+            evidence,
+        ));
     }
 }
 
 static HEADER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\((?P<a>[A-Za-z][A-Za-z0-9]*) ?[-−–] ?(?P<b>[A-Za-z][A-Za-z0-9]*)\)").expect("a regex")
+    Regex::new(r"\((?P<a>[A-Za-z][A-Za-z0-9]*) ?[-−–] ?(?P<b>[A-Za-z][A-Za-z0-9]*)\)")
+        .expect("a regex")
 });
 
 /// A header that is a formula, `Jitter (P99-Avg)`: both operands are columns, of one metric, and the values follow.
 fn header_formula(table: &Table, found: &mut Vec<Finding>) {
     for column in table.numeric_columns() {
-        let Some(captures) = HEADER.captures(&table.columns[column]) else { continue };
-        let (Some(a), Some(b)) = (captures.name("a"), captures.name("b")) else { continue };
+        let Some(captures) = HEADER.captures(&table.columns[column]) else {
+            continue;
+        };
+        let (Some(a), Some(b)) = (captures.name("a"), captures.name("b")) else {
+            continue;
+        };
         let (first, second) = (words(a.as_str()), words(b.as_str()));
         let with = |wanted: &std::collections::BTreeSet<String>| -> Vec<usize> {
             table
@@ -235,22 +296,30 @@ fn header_formula(table: &Table, found: &mut Vec<Finding>) {
                     })
                     .collect();
                 let follows = |row: usize| {
-                    let (Some(p), Some(q), Some(d)) =
-                        (table.value(row, x), table.value(row, y), table.value(row, column))
-                    else {
+                    let (Some(p), Some(q), Some(d)) = (
+                        table.value(row, x),
+                        table.value(row, y),
+                        table.value(row, column),
+                    ) else {
                         return true;
                     };
                     let (low, high) = spread(p, q, |p, q| p - q);
                     compare(d, low, high) == Agreement::Agrees
                 };
-                let failing: Vec<usize> = rows.iter().copied().filter(|&row| !follows(row)).collect();
+                let failing: Vec<usize> =
+                    rows.iter().copied().filter(|&row| !follows(row)).collect();
                 pairs.push((x, y, rows.len(), failing));
             }
         }
         pairs.sort_by_key(|pair| pair.3.len());
-        let Some((x, y, rows, failing)) = pairs.first() else { continue };
+        let Some((x, y, rows, failing)) = pairs.first() else {
+            continue;
+        };
         let rest = |column: usize, own: &std::collections::BTreeSet<String>| -> Vec<String> {
-            words(&table.columns[column]).difference(own).cloned().collect()
+            words(&table.columns[column])
+                .difference(own)
+                .cloned()
+                .collect()
         };
         let evidence = || {
             vec![Evidence::new(
@@ -263,14 +332,22 @@ fn header_formula(table: &Table, found: &mut Vec<Finding>) {
                 "\"{}\" is the difference of two metrics: \"{}\" and \"{}\"",
                 table.columns[column], table.columns[*x], table.columns[*y]
             );
-            let mut finding =
-                in_table(table, (0, column), (Rule::Def, Confidence::High), message, evidence());
+            let mut finding = in_table(
+                table,
+                (0, column),
+                (Rule::Def, Confidence::High),
+                message,
+                evidence(),
+            );
             finding.line = table.line;
             finding.quote = table.columns[column].clone();
             found.push(finding);
         } else if *rows >= 3 && failing.len() * 3 <= *rows {
             for &row in failing {
-                let message = format!("\"{}\" does not follow from its header", table.columns[column]);
+                let message = format!(
+                    "\"{}\" does not follow from its header",
+                    table.columns[column]
+                );
                 found.push(in_table(
                     table,
                     (row, column),

@@ -35,11 +35,20 @@ static NARROWED: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// "The highest throughput is 812 tok/s (mistral)": label and value are one cell; is it the extreme of its column?
-fn superlatives(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &mut Vec<Finding>) {
+fn superlatives(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    near: &[&Table],
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
-    let Some(table) = beside(prose, near) else { return };
+    let Some(table) = beside(prose, near) else {
+        return;
+    };
     for matched in SUPERLATIVE.captures_iter(sentence) {
-        let (Some(whole), Some(word)) = (matched.get(0), matched.name("w")) else { continue };
+        let (Some(whole), Some(word)) = (matched.get(0), matched.name("w")) else {
+            continue;
+        };
         if sentence[..whole.start()].ends_with('-')
             || NARROWED.is_match(crate::number::tail(&sentence[..whole.start()]))
         {
@@ -47,7 +56,10 @@ fn superlatives(prose: &Prose, (start, end): (usize, usize), near: &[&Table], fo
         }
         let after = &sentence[whole.end()..];
         let clause_end = after.find([';', ':']).unwrap_or(after.len());
-        let clause_end = after.find(", ").map_or(clause_end, |at| at.min(clause_end)).min(after.len());
+        let clause_end = after
+            .find(", ")
+            .map_or(clause_end, |at| at.min(clause_end))
+            .min(after.len());
         let clause = &after[..clause_end];
         let rows = named_rows(table, clause);
         let [row] = rows.as_slice() else { continue };
@@ -68,16 +80,28 @@ fn superlatives(prose: &Prose, (start, end): (usize, usize), near: &[&Table], fo
                 .filter(|&c| {
                     table.value(*row, c).is_some_and(|v| {
                         v.value == number.value
-                            && (number.unit.is_empty() || v.unit == number.unit || v.unit.is_empty())
+                            && (number.unit.is_empty()
+                                || v.unit == number.unit
+                                || v.unit.is_empty())
                     })
                 })
                 .collect();
-            let [column] = columns.as_slice() else { continue };
+            let [column] = columns.as_slice() else {
+                continue;
+            };
             let here = number.value;
-            let above: Vec<usize> =
-                table.numbers(*column).iter().filter(|(_, v)| v.value > here).map(|v| v.0).collect();
-            let below: Vec<usize> =
-                table.numbers(*column).iter().filter(|(_, v)| v.value < here).map(|v| v.0).collect();
+            let above: Vec<usize> = table
+                .numbers(*column)
+                .iter()
+                .filter(|(_, v)| v.value > here)
+                .map(|v| v.0)
+                .collect();
+            let below: Vec<usize> = table
+                .numbers(*column)
+                .iter()
+                .filter(|(_, v)| v.value < here)
+                .map(|v| v.0)
+                .collect();
             let contrary = match word.as_str().to_lowercase().as_str() {
                 "highest" | "largest" | "greatest" | "maximum" | "most" => above,
                 "lowest" | "smallest" | "minimum" | "fewest" => below,
@@ -86,7 +110,10 @@ fn superlatives(prose: &Prose, (start, end): (usize, usize), near: &[&Table], fo
                 _ => above,
             };
             if !contrary.is_empty() {
-                let evidence = contrary.iter().map(|&r| table.evidence(r, *column)).collect();
+                let evidence = contrary
+                    .iter()
+                    .map(|&r| table.evidence(r, *column))
+                    .collect();
                 let message = format!("\"{}\" is not the extreme of its column", table.label(*row));
                 found.push(in_prose(
                     prose,
@@ -108,23 +135,43 @@ static ACROSS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// "24-37% across all metrics": a range over the column of changes of the table whose rows these are.
-fn across(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &mut Vec<Finding>) {
+fn across(
+    scope: &Scope<'_>,
+    prose: &Prose,
+    (start, end): (usize, usize),
+    found: &mut Vec<Finding>,
+) {
     for range in ranges(&prose.text, prose.numbers_in(start, end)) {
-        let Some(captures) = ACROSS.captures(&prose.text[range.high.end..end]) else { continue };
-        let Some(noun) = captures.name("n") else { continue };
+        let Some(captures) = ACROSS.captures(&prose.text[range.high.end..end]) else {
+            continue;
+        };
+        let Some(noun) = captures.name("n") else {
+            continue;
+        };
         if !range.high.is_percent() {
             continue;
         }
         let wanted = words(noun.as_str());
-        let mut tables = scope.report.tables_around(prose.line()).iter().filter_map(|table| {
-            let label = words(table.columns.first()?);
-            let change = (1..table.columns.len()).find(|&c| {
-                is_change(&table.columns[c])
-                    && table.numbers(c).iter().filter(|(_, v)| v.is_percent()).count() >= 3
-            })?;
-            (wanted.is_subset(&label)).then_some((table, change))
-        });
-        let (Some((table, column)), None) = (tables.next(), tables.next()) else { continue };
+        let mut tables = scope
+            .report
+            .tables_around(prose.line())
+            .iter()
+            .filter_map(|table| {
+                let label = words(table.columns.first()?);
+                let change = (1..table.columns.len()).find(|&c| {
+                    is_change(&table.columns[c])
+                        && table
+                            .numbers(c)
+                            .iter()
+                            .filter(|(_, v)| v.is_percent())
+                            .count()
+                            >= 3
+                })?;
+                (wanted.is_subset(&label)).then_some((table, change))
+            });
+        let (Some((table, column)), None) = (tables.next(), tables.next()) else {
+            continue;
+        };
         let values: Vec<(usize, &Quantity)> = table.numbers(column);
         let outside: Vec<Evidence> = values
             .iter()
@@ -135,7 +182,11 @@ fn across(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
             .map(|(row, _)| table.evidence(*row, column))
             .collect();
         if !outside.is_empty() {
-            let message = format!("{} of {} rows lie outside the range", outside.len(), values.len());
+            let message = format!(
+                "{} of {} rows lie outside the range",
+                outside.len(),
+                values.len()
+            );
             let end = range.high.end + captures.get(0).map_or(0, |m| m.end());
             found.push(in_prose(
                 prose,
@@ -160,7 +211,9 @@ fn spans(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &m
     if !WHOLE.is_match(sentence) || EXCEPTION.is_match(sentence) {
         return;
     }
-    let Some(table) = beside(prose, near) else { return };
+    let Some(table) = beside(prose, near) else {
+        return;
+    };
     for range in ranges(&prose.text, prose.numbers_in(start, end)) {
         let before = &prose.text[start..range.low.start];
         if !SPAN.is_match(before) || !named_rows(table, sentence).is_empty() || range.low.rough {
@@ -170,11 +223,15 @@ fn spans(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &m
             .into_iter()
             .filter(|&c| same_size(table, c, &range.high))
             .collect();
-        let [column] = columns.as_slice() else { continue };
+        let [column] = columns.as_slice() else {
+            continue;
+        };
         let values = table.numbers(*column);
         let least = values.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value));
         let greatest = values.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value));
-        let (Some(least), Some(greatest)) = (least, greatest) else { continue };
+        let (Some(least), Some(greatest)) = (least, greatest) else {
+            continue;
+        };
         let agrees = |stated: &Quantity, value: &Quantity| {
             compare(stated, value.value - value.half, value.value + value.half) == Agreement::Agrees
         };
@@ -188,7 +245,9 @@ fn spans(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &m
                 shown(least.1.value),
                 shown(greatest.1.value)
             );
-            let evidence = [least, greatest].map(|(row, _)| table.evidence(*row, *column)).to_vec();
+            let evidence = [least, greatest]
+                .map(|(row, _)| table.evidence(*row, *column))
+                .to_vec();
             found.push(in_prose(
                 prose,
                 (range.low.start, range.high.end),

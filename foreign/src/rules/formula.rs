@@ -12,12 +12,16 @@ use crate::rules::scope::{Scope, in_table};
 use crate::table::Table;
 
 static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s*(?P<name>[A-Za-z][A-Za-z_ ]{0,30})\((?P<x>[A-Za-z]{1,12})\) ?[=≈] ?(?P<body>.+)$")
-        .expect("a regex")
+    Regex::new(
+        r"^\s*(?P<name>[A-Za-z][A-Za-z_ ]{0,30})\((?P<x>[A-Za-z]{1,12})\) ?[=≈] ?(?P<body>.+)$",
+    )
+    .expect("a regex")
 });
 static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s*(?:[-•] )?(?P<name>[A-Za-zα-ω][A-Za-z0-9_]{0,15}) ?[=≈] ?(?P<value>[+−-]?[0-9].*)$")
-        .expect("a regex")
+    Regex::new(
+        r"^\s*(?:[-•] )?(?P<name>[A-Za-zα-ω][A-Za-z0-9_]{0,15}) ?[=≈] ?(?P<value>[+−-]?[0-9].*)$",
+    )
+    .expect("a regex")
 });
 
 struct Model {
@@ -39,9 +43,16 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         for table in after.take(2) {
             let Some(column) = (1..table.columns.len()).find(|&c| {
                 let name = table.columns[c].to_lowercase();
-                ["predict", "fitted", "model", "expected", "estimat", "extrapolat"]
-                    .iter()
-                    .any(|word| name.contains(word))
+                [
+                    "predict",
+                    "fitted",
+                    "model",
+                    "expected",
+                    "estimat",
+                    "extrapolat",
+                ]
+                .iter()
+                .any(|word| name.contains(word))
                     && !table.numbers(c).is_empty()
             }) else {
                 continue;
@@ -50,11 +61,14 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             let mut near = 0;
             let mut rows = 0;
             for row in 0..table.rows.len() {
-                let (Some(argument), Some(stated)) = (leading(table.label(row)), table.value(row, column))
+                let (Some(argument), Some(stated)) =
+                    (leading(table.label(row)), table.value(row, column))
                 else {
                     continue;
                 };
-                let Some((low, high)) = model.interval(argument.value) else { continue };
+                let Some((low, high)) = model.interval(argument.value) else {
+                    continue;
+                };
                 rows += 1;
                 let middle = f64::midpoint(low, high);
                 // Another model altogether is not a slip.
@@ -73,9 +87,15 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                 continue;
             }
             if let Some(&(row, _)) = wrong.first() {
-                let mut evidence = vec![Evidence::new(format!("line {}", model.line), model.text.clone())];
+                let mut evidence = vec![Evidence::new(
+                    format!("line {}", model.line),
+                    model.text.clone(),
+                )];
                 evidence.extend(
-                    model.parameters.iter().map(|(name, q)| Evidence::new(name.clone(), shown(q.value))),
+                    model
+                        .parameters
+                        .iter()
+                        .map(|(name, q)| Evidence::new(name.clone(), shown(q.value))),
                 );
                 let count = wrong.len();
                 evidence.extend(wrong.into_iter().map(|(_, evidence)| evidence));
@@ -100,18 +120,38 @@ static GOODNESS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// A good R² of a fit that has hardly more points than parameters, read far beyond the last of them.
 fn freedom(scope: &Scope<'_>, section: usize, model: &Model, found: &mut Vec<Finding>) {
-    let code = scope.report.code.iter().filter(|code| code.section == section);
-    let lines =
-        code.flat_map(|code| code.lines.iter().enumerate().map(|(at, line)| (code.line + at, line.as_str())));
-    let Some((line, text)) = lines.into_iter().find(|(_, line)| GOODNESS.is_match(line)) else { return };
+    let code = scope
+        .report
+        .code
+        .iter()
+        .filter(|code| code.section == section);
+    let lines = code.flat_map(|code| {
+        code.lines
+            .iter()
+            .enumerate()
+            .map(|(at, line)| (code.line + at, line.as_str()))
+    });
+    let Some((line, text)) = lines.into_iter().find(|(_, line)| GOODNESS.is_match(line)) else {
+        return;
+    };
     let argument = |table: &Table| -> Option<Vec<f64>> {
-        (0..table.rows.len()).map(|row| leading(table.label(row)).map(|q| q.value)).collect()
+        (0..table.rows.len())
+            .map(|row| leading(table.label(row)).map(|q| q.value))
+            .collect()
     };
     let tables = scope.report.tables_around(model.line);
-    let predicted =
-        tables.iter().find(|table| table.section == section && table.line > model.line).and_then(argument);
-    let measured = tables.iter().rev().filter(|table| table.line < model.line).find_map(argument);
-    let (Some(predicted), Some(measured)) = (predicted, measured) else { return };
+    let predicted = tables
+        .iter()
+        .find(|table| table.section == section && table.line > model.line)
+        .and_then(argument);
+    let measured = tables
+        .iter()
+        .rev()
+        .filter(|table| table.line < model.line)
+        .find_map(argument);
+    let (Some(predicted), Some(measured)) = (predicted, measured) else {
+        return;
+    };
     let (parameters, points) = (model.parameters.len(), measured.len());
     let last = measured.iter().copied().fold(0.0, f64::max);
     let farthest = predicted.iter().copied().fold(0.0, f64::max);
@@ -133,7 +173,10 @@ fn freedom(scope: &Scope<'_>, section: usize, model: &Model, found: &mut Vec<Fin
         column,
         quote: text.trim().to_owned(),
         message,
-        evidence: vec![Evidence::new(format!("line {}", model.line), model.text.clone())],
+        evidence: vec![Evidence::new(
+            format!("line {}", model.line),
+            model.text.clone(),
+        )],
     });
 }
 
@@ -142,17 +185,31 @@ fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {
     let mut lines: Vec<(usize, usize, &str)> = Vec::new();
     for code in &scope.report.code {
         lines.extend(
-            code.lines.iter().enumerate().map(|(at, line)| (code.section, code.line + at, line.as_str())),
+            code.lines
+                .iter()
+                .enumerate()
+                .map(|(at, line)| (code.section, code.line + at, line.as_str())),
         );
     }
-    for prose in scope.report.prose.iter().filter(|prose| prose.text.len() < 200) {
+    for prose in scope
+        .report
+        .prose
+        .iter()
+        .filter(|prose| prose.text.len() < 200)
+    {
         lines.push((prose.section, prose.line(), prose.text.as_str()));
     }
     lines.sort_by_key(|line| line.1);
     for (index, &(section, line, text)) in lines.iter().enumerate() {
-        let Some(captures) = DEFINITION.captures(text) else { continue };
-        let (Some(argument), Some(body)) = (captures.name("x"), captures.name("body")) else { continue };
-        let Some(body) = Expression::parse(body.as_str().trim()) else { continue };
+        let Some(captures) = DEFINITION.captures(text) else {
+            continue;
+        };
+        let (Some(argument), Some(body)) = (captures.name("x"), captures.name("body")) else {
+            continue;
+        };
+        let Some(body) = Expression::parse(body.as_str().trim()) else {
+            continue;
+        };
         let mut names = Vec::new();
         body.names(&mut names);
         let mut parameters = BTreeMap::new();
@@ -164,14 +221,27 @@ fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {
                 && let (Some(name), Some(value)) = (captures.name("name"), captures.name("value"))
                 && let Some(quantity) = quantities(value.as_str()).into_iter().next()
             {
-                parameters.entry(name.as_str().to_owned()).or_insert(quantity);
+                parameters
+                    .entry(name.as_str().to_owned())
+                    .or_insert(quantity);
             }
         }
         parameters.retain(|name, _| names.contains(name));
         let argument = argument.as_str().to_owned();
-        let known = names.iter().all(|name| *name == argument || parameters.contains_key(name));
+        let known = names
+            .iter()
+            .all(|name| *name == argument || parameters.contains_key(name));
         if known && names.contains(&argument) && !parameters.is_empty() {
-            found.push((section, Model { text: text.trim().to_owned(), line, argument, body, parameters }));
+            found.push((
+                section,
+                Model {
+                    text: text.trim().to_owned(),
+                    line,
+                    argument,
+                    body,
+                    parameters,
+                },
+            ));
         }
     }
     found
@@ -180,8 +250,11 @@ fn models(scope: &Scope<'_>) -> Vec<(usize, Model)> {
 impl Model {
     /// The values that rounding of the parameters allows at one argument.
     fn interval(&self, argument: f64) -> Option<(f64, f64)> {
-        let mut values: BTreeMap<&str, f64> =
-            self.parameters.iter().map(|(name, q)| (name.as_str(), q.value)).collect();
+        let mut values: BTreeMap<&str, f64> = self
+            .parameters
+            .iter()
+            .map(|(name, q)| (name.as_str(), q.value))
+            .collect();
         values.insert(&self.argument, argument);
         let middle = self.body.value(&values).filter(|v| v.is_finite())?;
         let mut slack = 0.0;
@@ -209,7 +282,11 @@ impl Expression {
             return None;
         }
         let tokens = tokens(text)?;
-        let mut parser = Parser { tokens: &tokens, at: 0, depth: 0 };
+        let mut parser = Parser {
+            tokens: &tokens,
+            at: 0,
+            depth: 0,
+        };
         let whole = parser.sum()?;
         (parser.at == tokens.len()).then_some(whole)
     }
@@ -257,12 +334,19 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut at = 0;
     while at < chars.len() {
         let c = chars[at];
-        let run = |test: &dyn Fn(char) -> bool| chars[at..].iter().take_while(|c| test(**c)).count();
+        let run =
+            |test: &dyn Fn(char) -> bool| chars[at..].iter().take_while(|c| test(**c)).count();
         if c.is_whitespace() {
             at += 1;
         } else if c.is_ascii_digit() {
             let length = run(&|c| c.is_ascii_digit() || c == '.');
-            found.push(Token::Number(chars[at..at + length].iter().collect::<String>().parse().ok()?));
+            found.push(Token::Number(
+                chars[at..at + length]
+                    .iter()
+                    .collect::<String>()
+                    .parse()
+                    .ok()?,
+            ));
             at += length;
         } else if c.is_alphabetic() {
             let length = run(&|c| c.is_alphanumeric() || c == '_');
@@ -318,7 +402,11 @@ impl Parser<'_> {
     fn power(&mut self) -> Option<Expression> {
         let base = self.atom()?;
         match self.sign(&['^']) {
-            Some(sign) => Some(Expression::Binary(Box::new(base), sign, Box::new(self.atom()?))),
+            Some(sign) => Some(Expression::Binary(
+                Box::new(base),
+                sign,
+                Box::new(self.atom()?),
+            )),
             None => Some(base),
         }
     }

@@ -38,10 +38,13 @@ fn product(table: &Table, found: &mut Vec<Finding>) {
     let labels = labels(table);
     for width in 1..=labels.len().min(5) {
         let columns = &labels[..width];
-        let rows: Vec<Vec<String>> = (0..table.rows.len()).map(|row| key(table, row, columns)).collect();
+        let rows: Vec<Vec<String>> = (0..table.rows.len())
+            .map(|row| key(table, row, columns))
+            .collect();
         let distinct: BTreeSet<&Vec<String>> = rows.iter().collect();
-        let levels: Vec<BTreeSet<&String>> =
-            (0..width).map(|at| rows.iter().map(|key| &key[at]).collect()).collect();
+        let levels: Vec<BTreeSet<&String>> = (0..width)
+            .map(|at| rows.iter().map(|key| &key[at]).collect())
+            .collect();
         let size: usize = levels.iter().map(BTreeSet::len).product();
         let grid = width > 1 && levels.iter().all(|level| level.len() > 1);
         let twice = rows.len() - distinct.len();
@@ -62,13 +65,21 @@ fn repeated(table: &Table, columns: &[usize], rows: &[Vec<String>], found: &mut 
     let mut seen: BTreeMap<&Vec<String>, usize> = BTreeMap::new();
     for (row, key) in rows.iter().enumerate() {
         if let Some(&first) = seen.get(key) {
-            let message =
-                format!("\"{}\" stands twice: one of the rows has the label of another", key.join(", "));
+            let message = format!(
+                "\"{}\" stands twice: one of the rows has the label of another",
+                key.join(", ")
+            );
             let evidence = [first, row]
                 .map(|row| Evidence::new(format!("line {}", table.rows[row].line), key.join(", ")))
                 .to_vec();
             let place = (row, columns.last().copied().unwrap_or(0));
-            found.push(in_table(table, place, (Rule::Dup, Confidence::Medium), message, evidence));
+            found.push(in_table(
+                table,
+                place,
+                (Rule::Dup, Confidence::Medium),
+                message,
+                evidence,
+            ));
         }
         seen.insert(key, row);
     }
@@ -85,12 +96,29 @@ fn absent(
     let missing: Vec<&str> = (0..columns.len())
         .filter_map(|at| {
             let count = |level: &&&String| rows.iter().filter(|key| &key[at] == **level).count();
-            levels[at].iter().min_by_key(count).map(|level| level.as_str())
+            levels[at]
+                .iter()
+                .min_by_key(count)
+                .map(|level| level.as_str())
         })
         .collect();
-    let message =
-        format!("a row is missing: \"{}\" has every other combination of its labels", missing.join(", "));
-    let near = rows.iter().rposition(|key| key[0] == missing[0]).unwrap_or(0);
-    let evidence = vec![Evidence::new(format!("line {}", table.line), table.header.clone())];
-    found.push(in_table(table, (near, 0), (Rule::Shape, Confidence::Low), message, evidence));
+    let message = format!(
+        "a row is missing: \"{}\" has every other combination of its labels",
+        missing.join(", ")
+    );
+    let near = rows
+        .iter()
+        .rposition(|key| key[0] == missing[0])
+        .unwrap_or(0);
+    let evidence = vec![Evidence::new(
+        format!("line {}", table.line),
+        table.header.clone(),
+    )];
+    found.push(in_table(
+        table,
+        (near, 0),
+        (Rule::Shape, Confidence::Low),
+        message,
+        evidence,
+    ));
 }

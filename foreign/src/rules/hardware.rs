@@ -36,9 +36,18 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 
 /// The one GPU of the table that the report names, with the one size of its memory.
 fn gpu(scope: &Scope<'_>) -> Option<(&'static str, &'static str)> {
-    let says = |text: &str| scope.report.prose.iter().any(|prose| prose.text.contains(text));
-    let mut kinds: Vec<(&str, &str)> =
-        GPUS.iter().map(|gpu| (gpu.0, gpu.1)).filter(|(family, _)| says(family)).collect();
+    let says = |text: &str| {
+        scope
+            .report
+            .prose
+            .iter()
+            .any(|prose| prose.text.contains(text))
+    };
+    let mut kinds: Vec<(&str, &str)> = GPUS
+        .iter()
+        .map(|gpu| (gpu.0, gpu.1))
+        .filter(|(family, _)| says(family))
+        .collect();
     kinds.dedup();
     let one = |(family, memory): &(&str, &str)| {
         let size = memory.trim_end_matches("GB");
@@ -68,21 +77,39 @@ fn bandwidth(prose: &Prose, family: &str, memory: &str, found: &mut Vec<Finding>
         else {
             continue;
         };
-        let Ok(stated) = value.as_str().parse::<f64>() else { continue };
-        let scale = if captures.name("u").is_some_and(|u| u.as_str() == "TB/s") { 1000.0 } else { 1.0 };
-        let Some(sheet) =
-            GPUS.iter().find(|gpu| gpu.0 == family && gpu.1 == memory && gpu.2 == form.as_str())
+        let Ok(stated) = value.as_str().parse::<f64>() else {
+            continue;
+        };
+        let scale = if captures.name("u").is_some_and(|u| u.as_str() == "TB/s") {
+            1000.0
+        } else {
+            1.0
+        };
+        let Some(sheet) = GPUS
+            .iter()
+            .find(|gpu| gpu.0 == family && gpu.1 == memory && gpu.2 == form.as_str())
         else {
             continue;
         };
         if (stated * scale / sheet.3 - 1.0).abs() > GRACE {
             let name = format!("{family} {memory} {}", form.as_str());
-            let message =
-                format!("{} GB/s, but the {name} has {} GB/s", shown(stated * scale), shown(sheet.3));
-            let evidence =
-                vec![Evidence::new("the vendor's data sheet", format!("{name}: {} GB/s", shown(sheet.3)))];
+            let message = format!(
+                "{} GB/s, but the {name} has {} GB/s",
+                shown(stated * scale),
+                shown(sheet.3)
+            );
+            let evidence = vec![Evidence::new(
+                "the vendor's data sheet",
+                format!("{name}: {} GB/s", shown(sheet.3)),
+            )];
             let span = (whole.start(), whole.end());
-            found.push(in_prose(prose, span, (Rule::Phys, Confidence::Medium), message, evidence));
+            found.push(in_prose(
+                prose,
+                span,
+                (Rule::Phys, Confidence::Medium),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -97,20 +124,37 @@ static WHEEL: LazyLock<Regex> =
 /// "torch 2.8.0+cu128 and 2.11.0+cu130 are the same CUDA-13 runtime": a wheel of another major version.
 fn cuda(prose: &Prose, found: &mut Vec<Finding>) {
     for captures in RUNTIME.captures_iter(&prose.text) {
-        let (Some(whole), Some(version)) = (captures.get(0), captures.name("v")) else { continue };
-        let Some((start, end)) = prose.sentence(whole.start()) else { continue };
+        let (Some(whole), Some(version)) = (captures.get(0), captures.name("v")) else {
+            continue;
+        };
+        let Some((start, end)) = prose.sentence(whole.start()) else {
+            continue;
+        };
         let wheels: Vec<Evidence> = WHEEL
             .captures_iter(&prose.text[start..end])
-            .filter(|wheel| wheel.name("major").is_some_and(|major| major.as_str() != version.as_str()))
+            .filter(|wheel| {
+                wheel
+                    .name("major")
+                    .is_some_and(|major| major.as_str() != version.as_str())
+            })
             .filter_map(|wheel| wheel.get(0))
             .map(|wheel| {
-                Evidence::new(format!("line {}", prose.place(start + wheel.start()).0), wheel.as_str())
+                Evidence::new(
+                    format!("line {}", prose.place(start + wheel.start()).0),
+                    wheel.as_str(),
+                )
             })
             .collect();
         if !wheels.is_empty() {
             let message = format!("not all of them are built for CUDA {}", version.as_str());
             let span = (whole.start(), whole.end());
-            found.push(in_prose(prose, span, (Rule::Conf, Confidence::Medium), message, wheels));
+            found.push(in_prose(
+                prose,
+                span,
+                (Rule::Conf, Confidence::Medium),
+                message,
+                wheels,
+            ));
         }
     }
 }

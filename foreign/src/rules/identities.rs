@@ -18,12 +18,29 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 /// Time to first token as long as the whole answer: the client did not stream.
 fn first_token(table: &Table, found: &mut Vec<Finding>) {
     let columns = table.numeric_columns();
-    let word = |c: usize, w: &[&str]| w.iter().any(|w| table.columns[c].to_lowercase().contains(w));
-    for &first in columns.iter().filter(|&&c| word(c, &["ttft", "first token"])) {
+    let word = |c: usize, w: &[&str]| {
+        w.iter()
+            .any(|w| table.columns[c].to_lowercase().contains(w))
+    };
+    for &first in columns
+        .iter()
+        .filter(|&&c| word(c, &["ttft", "first token"]))
+    {
         let rank_first = rank(&words(&table.columns[first]));
         for &whole in columns.iter().filter(|&&c| {
             word(c, &["latency", "e2e"])
-                && !word(c, &["ttft", "first", "inter", "itl", "tpot", "per token", "per-token"])
+                && !word(
+                    c,
+                    &[
+                        "ttft",
+                        "first",
+                        "inter",
+                        "itl",
+                        "tpot",
+                        "per token",
+                        "per-token",
+                    ],
+                )
         }) {
             let rank_whole = rank(&words(&table.columns[whole]));
             // The statistic of the whole must be at least as high, or the pair says nothing.
@@ -40,7 +57,8 @@ fn first_token(table: &Table, found: &mut Vec<Finding>) {
                     (a.unit == b.unit && b.value > 0.0).then_some((row, a.value / b.value))
                 })
                 .collect();
-            let close: Vec<&(usize, f64)> = both.iter().filter(|(_, ratio)| *ratio >= 0.95).collect();
+            let close: Vec<&(usize, f64)> =
+                both.iter().filter(|(_, ratio)| *ratio >= 0.95).collect();
             if close.is_empty() || close.len() * 2 < both.len() {
                 continue;
             }
@@ -76,16 +94,27 @@ fn first_token(table: &Table, found: &mut Vec<Finding>) {
 /// Throughput of one request times the requests in flight is the throughput of all.
 fn in_flight(table: &Table, found: &mut Vec<Finding>) {
     let columns = table.numeric_columns();
-    let named =
-        |c: usize, wanted: &[&str]| wanted.iter().any(|w| table.columns[c].to_lowercase().contains(w));
+    let named = |c: usize, wanted: &[&str]| {
+        wanted
+            .iter()
+            .any(|w| table.columns[c].to_lowercase().contains(w))
+    };
     let rate = |c: usize| {
         named(c, &["tok/s", "tokens/s", "tps", "throughput"])
             || table.value(0, c).is_some_and(|q| q.unit.contains("tok/s"))
     };
-    let Some(&each) = columns
-        .iter()
-        .find(|&&c| named(c, &["per-request", "per request", "per user", "per-user", "/user"]) && rate(c))
-    else {
+    let Some(&each) = columns.iter().find(|&&c| {
+        named(
+            c,
+            &[
+                "per-request",
+                "per request",
+                "per user",
+                "per-user",
+                "/user",
+            ],
+        ) && rate(c)
+    }) else {
         return;
     };
     let Some(&all) = columns
@@ -94,17 +123,26 @@ fn in_flight(table: &Table, found: &mut Vec<Finding>) {
     else {
         return;
     };
-    let load_header = table.columns.first().map(|name| name.to_lowercase()).unwrap_or_default();
-    if !["concurren", "users", "clients", "agents", "batch"].iter().any(|word| load_header.contains(word)) {
+    let load_header = table
+        .columns
+        .first()
+        .map(|name| name.to_lowercase())
+        .unwrap_or_default();
+    if !["concurren", "users", "clients", "agents", "batch"]
+        .iter()
+        .any(|word| load_header.contains(word))
+    {
         return;
     }
     let mut contrary = Vec::new();
     let mut rows = Vec::new();
     for row in 0..table.rows.len() {
         let load = quantities(table.label(row));
-        let ([load], Some(each), Some(all)) =
-            (load.as_slice(), table.value(row, each), table.value(row, all))
-        else {
+        let ([load], Some(each), Some(all)) = (
+            load.as_slice(),
+            table.value(row, each),
+            table.value(row, all),
+        ) else {
             continue;
         };
         let ratio = load.value * each.value / all.value;
@@ -124,6 +162,12 @@ fn in_flight(table: &Table, found: &mut Vec<Finding>) {
     }
     if let Some(&row) = rows.first() {
         let message = "requests in flight times the rate of one is not the rate of all: state the concurrency that was reached".to_owned();
-        found.push(in_table(table, (row, each), (Rule::Ident, Confidence::Medium), message, contrary));
+        found.push(in_table(
+            table,
+            (row, each),
+            (Rule::Ident, Confidence::Medium),
+            message,
+            contrary,
+        ));
     }
 }

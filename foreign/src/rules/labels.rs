@@ -10,8 +10,20 @@ use crate::rules::words::words;
 use crate::table::Table;
 
 /// What a label may say about the statistic; a value cannot be two of them but by chance.
-const STATISTICS: &[&str] =
-    &["peak", "max", "min", "mean", "median", "sustained", "p90", "p95", "p99", "std", "worst", "best"];
+const STATISTICS: &[&str] = &[
+    "peak",
+    "max",
+    "min",
+    "mean",
+    "median",
+    "sustained",
+    "p90",
+    "p95",
+    "p99",
+    "std",
+    "worst",
+    "best",
+];
 
 /// Statistics that may be one: two words for the extreme.
 fn compatible(a: &str, b: &str) -> bool {
@@ -31,16 +43,28 @@ struct Labelled<'a> {
 
 pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let mut seen: BTreeMap<(u64, String), Vec<Labelled<'_>>> = BTreeMap::new();
-    for table in scope.report.tables.iter().filter(|table| table.rows.len() <= 400) {
+    for table in scope
+        .report
+        .tables
+        .iter()
+        .filter(|table| table.rows.len() <= 400)
+    {
         for row in 0..table.rows.len() {
             let mut metric = words(table.label(row));
-            let named: Vec<String> =
-                metric.iter().filter(|w| STATISTICS.contains(&w.as_str())).cloned().collect();
-            let [statistic] = named.as_slice() else { continue };
+            let named: Vec<String> = metric
+                .iter()
+                .filter(|w| STATISTICS.contains(&w.as_str()))
+                .cloned()
+                .collect();
+            let [statistic] = named.as_slice() else {
+                continue;
+            };
             metric.remove(statistic);
             metric.retain(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
             for column in 1..table.rows[row].cells.len() {
-                let Some(value) = table.value(row, column) else { continue };
+                let Some(value) = table.value(row, column) else {
+                    continue;
+                };
                 // Short numbers meet by chance.
                 if metric.is_empty()
                     || value.unit.is_empty()
@@ -56,7 +80,9 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                     metric: metric.clone(),
                     value,
                 };
-                seen.entry((value.value.to_bits(), value.unit.clone())).or_default().push(here);
+                seen.entry((value.value.to_bits(), value.unit.clone()))
+                    .or_default()
+                    .push(here);
             }
         }
     }
@@ -65,7 +91,8 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             let other = cells[..at].iter().find(|earlier| {
                 !compatible(&earlier.statistic, &later.statistic)
                     && earlier.value.half == later.value.half
-                    && (earlier.metric.is_subset(&later.metric) || later.metric.is_subset(&earlier.metric))
+                    && (earlier.metric.is_subset(&later.metric)
+                        || later.metric.is_subset(&earlier.metric))
             });
             let Some(earlier) = other else { continue };
             let message = format!(
@@ -80,7 +107,13 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                 later.table.evidence(later.row, later.column),
             ];
             let place = (later.row, later.column);
-            found.push(in_table(later.table, place, (Rule::Stat, Confidence::Medium), message, evidence));
+            found.push(in_table(
+                later.table,
+                place,
+                (Rule::Stat, Confidence::Medium),
+                message,
+                evidence,
+            ));
         }
     }
 }

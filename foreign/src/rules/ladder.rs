@@ -22,11 +22,17 @@ impl Ladder<'_> {
         let a = self.table.value(row, self.levels.get(step)?.0)?;
         let b = self.table.value(row, self.levels.get(step + 1)?.0)?;
         let (low, high) = spread(a, b, |a, b| a - b);
-        Some(if low + high >= 0.0 { (low, high) } else { (-high, -low) })
+        Some(if low + high >= 0.0 {
+            (low, high)
+        } else {
+            (-high, -low)
+        })
     }
 
     pub(crate) fn step(&self, from: f64, to: f64) -> Option<usize> {
-        self.levels.windows(2).position(|pair| pair[0].1 == from && pair[1].1 == to)
+        self.levels
+            .windows(2)
+            .position(|pair| pair[0].1 == from && pair[1].1 == to)
     }
 
     /// Rows whose values are single numbers on the whole ladder.
@@ -58,7 +64,9 @@ pub(crate) fn ladder(table: &Table) -> Option<Ladder<'_>> {
         .iter()
         .enumerate()
         .skip(1)
-        .filter_map(|(at, name)| Some((at, LEVEL.captures(name)?.name("n")?.as_str().parse().ok()?)))
+        .filter_map(|(at, name)| {
+            Some((at, LEVEL.captures(name)?.name("n")?.as_str().parse().ok()?))
+        })
         .collect();
     let rising = levels.windows(2).all(|pair| pair[0].1 < pair[1].1);
     // A label of two words shifts the names: the last names belong to the last values.
@@ -72,7 +80,11 @@ pub(crate) fn ladder(table: &Table) -> Option<Ladder<'_>> {
 
 fn fits(table: &Table, levels: &[(usize, f64)]) -> bool {
     let full = (0..table.rows.len())
-        .filter(|&row| levels.iter().all(|level| table.value(row, level.0).is_some()))
+        .filter(|&row| {
+            levels
+                .iter()
+                .all(|level| table.value(row, level.0).is_some())
+        })
         .count();
     full * 2 > table.rows.len()
 }
@@ -80,26 +92,51 @@ fn fits(table: &Table, levels: &[(usize, f64)]) -> bool {
 /// The ladders a sentence speaks of: those whose own name, which stands before them and not before the
 /// others, is in the sentence; all if it names none or each.
 pub(crate) fn choose<'t, 'a>(near: &'t [Ladder<'a>], sentence: &str) -> Vec<&'t Ladder<'a>> {
-    let last = |ladder: &Ladder<'a>| ladder.table.context.rsplit(". ").next().unwrap_or("").to_owned();
+    let last = |ladder: &Ladder<'a>| {
+        ladder
+            .table
+            .context
+            .rsplit(". ")
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
     let named: Vec<&Ladder<'a>> = near
         .iter()
         .filter(|ladder| {
-            last(ladder).split(|c: char| c.is_whitespace() || c == ',').any(|word| {
-                word.chars().any(char::is_uppercase)
-                    && word.chars().filter(|c| c.is_alphabetic()).count() >= 3
-                    && names(sentence, word)
-                    && near.iter().filter(|other| names(&last(other), word)).count() == 1
-            })
+            last(ladder)
+                .split(|c: char| c.is_whitespace() || c == ',')
+                .any(|word| {
+                    word.chars().any(char::is_uppercase)
+                        && word.chars().filter(|c| c.is_alphabetic()).count() >= 3
+                        && names(sentence, word)
+                        && near
+                            .iter()
+                            .filter(|other| names(&last(other), word))
+                            .count()
+                            == 1
+                })
         })
         .collect();
-    if named.is_empty() { near.iter().collect() } else { named }
+    if named.is_empty() {
+        near.iter().collect()
+    } else {
+        named
+    }
 }
 
 pub(crate) fn step_evidence(ladder: &Ladder<'_>, row: usize, step: usize) -> Evidence {
     let table = ladder.table;
     let (a, b) = (ladder.levels[step].0, ladder.levels[step + 1].0);
-    let cell = |column: usize| table.rows[row].cells.get(column).map_or("", |cell| cell.text.as_str());
-    let size = ladder.drop(row, step).map_or(f64::NAN, |d| f64::midpoint(d.0, d.1));
+    let cell = |column: usize| {
+        table.rows[row]
+            .cells
+            .get(column)
+            .map_or("", |cell| cell.text.as_str())
+    };
+    let size = ladder
+        .drop(row, step)
+        .map_or(f64::NAN, |d| f64::midpoint(d.0, d.1));
     let place = format!(
         "line {}, \"{}\", {} → {}",
         table.rows[row].line,

@@ -32,16 +32,33 @@ static MONOTONE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// "Throughput rises monotonically": down a named column, or along the ladder.
-fn monotone(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &mut Vec<Finding>) {
+fn monotone(
+    prose: &Prose,
+    (start, end): (usize, usize),
+    near: &[&Table],
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
-    let Some(captures) = MONOTONE.captures(sentence) else { return };
-    let (Some(whole), Some(verb)) = (captures.get(0), captures.name("v").or(captures.name("w"))) else {
+    let Some(captures) = MONOTONE.captures(sentence) else {
         return;
     };
-    let Some(table) = beside(prose, near).filter(|_| !EXCEPTION.is_match(sentence)) else { return };
-    let up = matches!(verb.as_str().to_lowercase().as_str(), "increas" | "ris" | "grow");
+    let (Some(whole), Some(verb)) = (captures.get(0), captures.name("v").or(captures.name("w")))
+    else {
+        return;
+    };
+    let Some(table) = beside(prose, near).filter(|_| !EXCEPTION.is_match(sentence)) else {
+        return;
+    };
+    let up = matches!(
+        verb.as_str().to_lowercase().as_str(),
+        "increas" | "ris" | "grow"
+    );
     let broken = |a: &Quantity, b: &Quantity| {
-        if up { b.value + b.half < a.value - a.half } else { b.value - b.half > a.value + a.half }
+        if up {
+            b.value + b.half < a.value - a.half
+        } else {
+            b.value - b.half > a.value + a.half
+        }
     };
     let mut contrary = Vec::new();
     let mut steps = 0;
@@ -49,7 +66,8 @@ fn monotone(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found:
         let rows = named_rows(table, sentence);
         for row in (0..table.rows.len()).filter(|row| rows.is_empty() || rows.contains(row)) {
             for pair in ladder.levels.windows(2) {
-                let (Some(a), Some(b)) = (table.value(row, pair[0].0), table.value(row, pair[1].0)) else {
+                let (Some(a), Some(b)) = (table.value(row, pair[0].0), table.value(row, pair[1].0))
+                else {
                     continue;
                 };
                 steps += 1;
@@ -63,8 +81,9 @@ fn monotone(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found:
         }
     } else {
         // The rows must be levels: numbers that rise.
-        let levels: Vec<f64> =
-            (0..table.rows.len()).filter_map(|row| leading(table.label(row)).map(|q| q.value)).collect();
+        let levels: Vec<f64> = (0..table.rows.len())
+            .filter_map(|row| leading(table.label(row)).map(|q| q.value))
+            .collect();
         let columns = named_columns(table, sentence);
         if levels.len() < table.rows.len()
             || !levels.windows(2).all(|pair| pair[0] < pair[1])
@@ -73,7 +92,10 @@ fn monotone(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found:
             return;
         }
         for row in 1..table.rows.len() {
-            let (Some(a), Some(b)) = (table.value(row - 1, columns[0]), table.value(row, columns[0])) else {
+            let (Some(a), Some(b)) = (
+                table.value(row - 1, columns[0]),
+                table.value(row, columns[0]),
+            ) else {
                 continue;
             };
             steps += 1;
@@ -105,9 +127,13 @@ static WINS: LazyLock<Regex> = LazyLock::new(|| {
 fn wins(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &mut Vec<Finding>) {
     let sentence = &prose.text[start..end];
     for captures in WINS.captures_iter(sentence) {
-        let (Some(whole), Some(entity)) = (captures.get(0), captures.name("e")) else { continue };
+        let (Some(whole), Some(entity)) = (captures.get(0), captures.name("e")) else {
+            continue;
+        };
         let number = |name: &str| {
-            captures.name(name).and_then(|m| m.as_str().parse().ok().or_else(|| number_word(m.as_str())))
+            captures
+                .name(name)
+                .and_then(|m| m.as_str().parse().ok().or_else(|| number_word(m.as_str())))
         };
         let near = scope
             .report
@@ -136,12 +162,22 @@ fn wins(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &
             .map(|cell| cell.text.as_str())
             .filter(|text| !text.is_empty())
             .collect();
-        let won = cells.iter().filter(|text| names(text, entity.as_str())).count();
-        if won == 0 && !table.columns.iter().any(|name| names(name, entity.as_str())) {
+        let won = cells
+            .iter()
+            .filter(|text| names(text, entity.as_str()))
+            .count();
+        if won == 0
+            && !table
+                .columns
+                .iter()
+                .any(|name| names(name, entity.as_str()))
+        {
             continue;
         }
-        let (won, all) =
-            (u32::try_from(won).map_or(0.0, f64::from), u32::try_from(cells.len()).map_or(0.0, f64::from));
+        let (won, all) = (
+            u32::try_from(won).map_or(0.0, f64::from),
+            u32::try_from(cells.len()).map_or(0.0, f64::from),
+        );
         let wrong = match (captures.name("all"), number("n"), number("m")) {
             (Some(_), ..) => won < all,
             (None, Some(n), Some(m)) => m == all && n != won,
@@ -153,13 +189,23 @@ fn wins(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &
                 .iter()
                 .enumerate()
                 .filter(|(_, row)| {
-                    row.cells.get(column).is_some_and(|cell| !names(&cell.text, entity.as_str()))
+                    row.cells
+                        .get(column)
+                        .is_some_and(|cell| !names(&cell.text, entity.as_str()))
                 })
                 .map(|(row, cells)| {
-                    Evidence::new(table.cell_place(row, column), cells.cells[column].text.clone())
+                    Evidence::new(
+                        table.cell_place(row, column),
+                        cells.cells[column].text.clone(),
+                    )
                 })
                 .collect();
-            let message = format!("{} wins {} of {} rows", entity.as_str(), shown(won), shown(all));
+            let message = format!(
+                "{} wins {} of {} rows",
+                entity.as_str(),
+                shown(won),
+                shown(all)
+            );
             found.push(in_prose(
                 prose,
                 (start + whole.start(), start + whole.end()),
@@ -177,7 +223,9 @@ fn orders(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &
     if sentence.matches(" > ").count() < 2 {
         return;
     }
-    let Some(table) = beside(prose, near) else { return };
+    let Some(table) = beside(prose, near) else {
+        return;
+    };
     let parts: Vec<&str> = sentence.split(" > ").collect();
     let last = parts.len() - 1;
     let chain: Option<Vec<usize>> = parts
@@ -191,24 +239,39 @@ fn orders(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &
                     let at = position(part, label);
                     let room = part.len().saturating_sub(label.len());
                     at.is_some_and(|at| {
-                        (index == 0 || at == 0) && (index == last || at == room) && !label.is_empty()
+                        (index == 0 || at == 0)
+                            && (index == last || at == room)
+                            && !label.is_empty()
                     })
                 })
                 .max_by_key(|&row| table.label(row).len())
         })
         .collect();
-    let Some(chain) = chain.filter(|chain| chain.len() >= 3) else { return };
+    let Some(chain) = chain.filter(|chain| chain.len() >= 3) else {
+        return;
+    };
     let named = named_columns(table, sentence);
-    let columns = if named.is_empty() { table.numeric_columns() } else { named };
+    let columns = if named.is_empty() {
+        table.numeric_columns()
+    } else {
+        named
+    };
     let holds = |column: usize| {
-        let values: Option<Vec<f64>> =
-            chain.iter().map(|&row| table.value(row, column).map(|q| q.value)).collect();
-        values.is_none_or(|v| v.windows(2).all(|p| p[0] >= p[1]) || v.windows(2).all(|p| p[0] <= p[1]))
+        let values: Option<Vec<f64>> = chain
+            .iter()
+            .map(|&row| table.value(row, column).map(|q| q.value))
+            .collect();
+        values.is_none_or(|v| {
+            v.windows(2).all(|p| p[0] >= p[1]) || v.windows(2).all(|p| p[0] <= p[1])
+        })
     };
     if columns.is_empty() || columns.iter().any(|&column| holds(column)) {
         return;
     }
-    let evidence = chain.iter().map(|&row| table.evidence(row, columns[0])).collect();
+    let evidence = chain
+        .iter()
+        .map(|&row| table.evidence(row, columns[0]))
+        .collect();
     found.push(in_prose(
         prose,
         (start, end),

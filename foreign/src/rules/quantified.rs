@@ -23,11 +23,19 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for prose in &scope.report.prose {
         for &sentence in &prose.sentences {
             // `curves` with the verb behind it, or an adjective with its noun.
-            let claims = NOUNS.iter().filter_map(|nouns| Claim::read(prose, sentence, nouns));
+            let claims = NOUNS
+                .iter()
+                .filter_map(|nouns| Claim::read(prose, sentence, nouns));
             for claim in claims {
-                let heading = prose.section.checked_sub(1).and_then(|at| scope.report.headings.get(at));
+                let heading = prose
+                    .section
+                    .checked_sub(1)
+                    .and_then(|at| scope.report.headings.get(at));
                 let heading = heading.map_or("", |heading| heading.text.as_str());
-                let own = scope.report.tables_near(prose.section).filter(|t| t.section == prose.section);
+                let own = scope
+                    .report
+                    .tables_near(prose.section)
+                    .filter(|t| t.section == prose.section);
                 found.extend(claim.judge(own, heading));
             }
         }
@@ -107,8 +115,11 @@ struct Claim<'a> {
 
 fn count(captures: &Captures<'_>, name: &str) -> Option<usize> {
     let text = captures.name(name)?.as_str();
-    let words =
-        || (1..=12).find(|n| number_word(text) == Some(f64::from(*n))).and_then(|n| n.try_into().ok());
+    let words = || {
+        (1..=12)
+            .find(|n| number_word(text) == Some(f64::from(*n)))
+            .and_then(|n| n.try_into().ok())
+    };
     text.parse().ok().or_else(words)
 }
 
@@ -124,7 +135,9 @@ impl<'a> Claim<'a> {
         let (captures, wanted, plain) = match (partial.as_slice(), universal.as_slice()) {
             ([one], []) => {
                 let n = count(one, "n")?;
-                let q = one.name("q").map_or(String::new(), |q| q.as_str().to_lowercase());
+                let q = one
+                    .name("q")
+                    .map_or(String::new(), |q| q.as_str().to_lowercase());
                 let wanted = match q.as_str() {
                     "at least" => Wanted::AtLeast(n),
                     "more than" => Wanted::AtLeast(n + 1),
@@ -148,14 +161,16 @@ impl<'a> Claim<'a> {
         let before = &sentence[..quantifier.start()];
         let after = &sentence[quantifier.end()..];
         let delimiter = |c: char| matches!(c, ',' | ';' | ':' | '(' | ')' | '—' | '–');
-        let from = before
-            .rfind(delimiter)
-            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        let from = before.rfind(delimiter).map_or(0, |at| {
+            at + before[at..].chars().next().map_or(1, char::len_utf8)
+        });
         // The stop of a decimal ends nothing; that of the sentence is its end.
         let to = after.find(delimiter).unwrap_or(after.len());
         let rest = format!("{} {}", &before[from..], &after[..to]);
         // "Most" as a superlative (`the most requests`), and a second quantifier in the clause.
-        let doubled = rest.split(' ').any(|w| ["every", "all", "no", "none", "both"].contains(&w));
+        let doubled = rest
+            .split(' ')
+            .any(|w| ["every", "all", "no", "none", "both"].contains(&w));
         if doubled || before.ends_with("the ") && matches!(wanted, Wanted::Most) {
             return None;
         }
@@ -175,19 +190,25 @@ impl<'a> Claim<'a> {
     fn judge<'t>(&self, tables: impl Iterator<Item = &'t Table>, heading: &str) -> Option<Finding> {
         let mut wrong = None;
         for table in tables {
-            let Some((rows, nouns)) = self.rows(table, heading) else { continue };
+            let Some((rows, nouns)) = self.rows(table, heading) else {
+                continue;
+            };
             let named: BTreeSet<String> = nouns.union(&self.known(table, &rows)).cloned().collect();
             for condition in conditions(table, &self.rest, &self.noun) {
                 let universal = matches!(self.wanted, Wanted::All | Wanted::None);
-                if condition.cells == Cells::Counts && !universal || !self.accounted(&condition, &named) {
+                if condition.cells == Cells::Counts && !universal
+                    || !self.accounted(&condition, &named)
+                {
                     continue;
                 }
                 // "3 of 4 workloads are significant" is counted with the verdicts.
                 if self.plain && condition.cells == Cells::Verdicts {
                     return None;
                 }
-                let judged: Vec<(usize, Option<bool>)> =
-                    rows.iter().filter_map(|&row| Some((row, condition.holds(table, row)?))).collect();
+                let judged: Vec<(usize, Option<bool>)> = rows
+                    .iter()
+                    .filter_map(|&row| Some((row, condition.holds(table, row)?)))
+                    .collect();
                 if judged.len() != rows.len() {
                     continue;
                 }
@@ -202,8 +223,18 @@ impl<'a> Claim<'a> {
         let (table, condition, rows, met) = wrong?;
         let rule = if self.plain { Rule::Count } else { Rule::Quant };
         let message = format!("{met} of {} rows do: {}", rows.len(), condition.name(table));
-        let evidence = rows.iter().take(12).map(|&row| table.evidence(row, condition.column)).collect();
-        Some(in_prose(self.prose, self.span, (rule, Confidence::Medium), message, evidence))
+        let evidence = rows
+            .iter()
+            .take(12)
+            .map(|&row| table.evidence(row, condition.column))
+            .collect();
+        Some(in_prose(
+            self.prose,
+            self.span,
+            (rule, Confidence::Medium),
+            message,
+            evidence,
+        ))
     }
 
     /// The rows that the noun means, narrowed by the labels of the sentence, and the words that bound them.
@@ -216,9 +247,13 @@ impl<'a> Claim<'a> {
             .map_or_else(|| (0..table.rows.len()).collect(), |named| named.rows);
         let nouns = words(&self.noun);
         let last = words(self.noun.rsplit(' ').next().unwrap_or(""));
-        let key_of_noun = keys.iter().copied().find(|&c| last.is_subset(&words(&table.columns[c])));
+        let key_of_noun = keys
+            .iter()
+            .copied()
+            .find(|&c| last.is_subset(&words(&table.columns[c])));
         if let Some(column) = key_of_noun.filter(|_| !last.is_empty()) {
-            let mut labels: Vec<Vec<String>> = rows.iter().map(|&row| key(table, row, &[column])).collect();
+            let mut labels: Vec<Vec<String>> =
+                rows.iter().map(|&row| key(table, row, &[column])).collect();
             labels.sort();
             labels.dedup();
             let single = labels.len() == rows.len();
@@ -229,13 +264,23 @@ impl<'a> Claim<'a> {
         // Rows of another name by their number, unless the name is of what rows have many of.
         let many = nouns.iter().any(|word| INSIDE.contains(&word.as_str()))
             || table.numeric_columns().iter().any(|&column| {
-                let counts = table.numbers(column).iter().all(|(_, value)| value.is_count());
+                let counts = table
+                    .numbers(column)
+                    .iter()
+                    .all(|(_, value)| value.is_count());
                 counts && words(&table.columns[column]).is_subset(&nouns)
             });
-        let by_number = self.whole.is_some_and(|whole| whole == rows.len() && whole >= 3) && !many;
+        let by_number = self
+            .whole
+            .is_some_and(|whole| whole == rows.len() && whole >= 3)
+            && !many;
         // "No efficiency lies below": the noun is a column of values.
         let by_column = self.whole.is_none()
-            && table.numeric_columns().iter().filter(|c| last.is_subset(&words(&table.columns[**c]))).count()
+            && table
+                .numeric_columns()
+                .iter()
+                .filter(|c| last.is_subset(&words(&table.columns[**c])))
+                .count()
                 == 1
             && !last.is_empty();
         (by_number || by_column).then_some((rows, nouns))
@@ -244,8 +289,13 @@ impl<'a> Claim<'a> {
     /// Words that the table accounts for: headers of its keys and the labels of the rows meant.
     fn known(&self, table: &Table, rows: &[usize]) -> BTreeSet<String> {
         let keys = keys(table).unwrap_or_default();
-        let headers = keys.iter().flat_map(|&column| words(&table.columns[column]));
-        let labels = rows.iter().flat_map(|&row| key(table, row, &keys)).flat_map(|label| words(&label));
+        let headers = keys
+            .iter()
+            .flat_map(|&column| words(&table.columns[column]));
+        let labels = rows
+            .iter()
+            .flat_map(|&row| key(table, row, &keys))
+            .flat_map(|label| words(&label));
         headers.chain(labels).collect()
     }
 
@@ -262,9 +312,14 @@ impl<'a> Claim<'a> {
         if numbers.iter().any(|number| stray(&number)) {
             return false;
         }
-        words(&self.rest).iter().filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())).all(|word| {
-            condition.words.contains(word) || named.contains(word) || PLAIN.contains(&word.as_str())
-        })
+        words(&self.rest)
+            .iter()
+            .filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
+            .all(|word| {
+                condition.words.contains(word)
+                    || named.contains(word)
+                    || PLAIN.contains(&word.as_str())
+            })
     }
 }
 

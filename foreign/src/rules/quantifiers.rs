@@ -40,19 +40,31 @@ fn bounds(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &
             continue;
         };
         let here = start + whole.end();
-        let Some(bound) = prose.numbers_in(here, end).first().filter(|n| n.start <= here + 1) else {
+        let Some(bound) = prose
+            .numbers_in(here, end)
+            .first()
+            .filter(|n| n.start <= here + 1)
+        else {
             continue;
         };
         // The words up to the next clause name the column.
         let rest = &prose.text[bound.end..end];
-        let clause = &prose.text[start..bound.end + rest.find([',', ';', '(']).unwrap_or(rest.len())];
-        let Some(table) = beside(prose, near) else { continue };
-        let columns: Vec<usize> =
-            named_columns(table, clause).into_iter().filter(|&c| same_size(table, c, bound)).collect();
+        let clause =
+            &prose.text[start..bound.end + rest.find([',', ';', '(']).unwrap_or(rest.len())];
+        let Some(table) = beside(prose, near) else {
+            continue;
+        };
+        let columns: Vec<usize> = named_columns(table, clause)
+            .into_iter()
+            .filter(|&c| same_size(table, c, bound))
+            .collect();
         if columns.is_empty() || columns.len() > 3 {
             continue;
         }
-        let negative = matches!(quantifier.as_str().to_lowercase().as_str(), "no" | "none" | "never");
+        let negative = matches!(
+            quantifier.as_str().to_lowercase().as_str(),
+            "no" | "none" | "never"
+        );
         let word = op.as_str().to_lowercase();
         let upward = !matches!(
             word.as_str(),
@@ -86,11 +98,17 @@ fn bounds(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &
                 }
             }
         }
-        let all = columns.iter().map(|&c| table.numbers(c).len()).sum::<usize>();
+        let all = columns
+            .iter()
+            .map(|&c| table.numbers(c).len())
+            .sum::<usize>();
         // If most cells break it, the binding is wrong, not the sentence.
         if !contrary.is_empty() && contrary.len() * 2 <= all {
-            let message =
-                format!("{} of {all} cells do not keep the bound {}", contrary.len(), shown(bound.value));
+            let message = format!(
+                "{} of {all} cells do not keep the bound {}",
+                contrary.len(),
+                shown(bound.value)
+            );
             found.push(in_prose(
                 prose,
                 (start + whole.start(), bound.end),
@@ -110,14 +128,23 @@ static NULLS: LazyLock<Regex> = LazyLock::new(|| {
 fn nulls(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &mut Vec<Finding>) {
     let sentence = &prose.text[start..end];
     for captures in NULLS.captures_iter(sentence) {
-        let (Some(whole), Some(label)) = (captures.get(0), captures.name("l")) else { continue };
+        let (Some(whole), Some(label)) = (captures.get(0), captures.name("l")) else {
+            continue;
+        };
         for table in near {
-            let rows: Vec<usize> =
-                (0..table.rows.len()).filter(|&row| names(table.label(row), label.as_str())).collect();
+            let rows: Vec<usize> = (0..table.rows.len())
+                .filter(|&row| names(table.label(row), label.as_str()))
+                .collect();
             let filled: Vec<usize> = rows
                 .iter()
                 .copied()
-                .filter(|&row| table.rows[row].cells.iter().skip(1).any(|cell| cell.value.is_some()))
+                .filter(|&row| {
+                    table.rows[row]
+                        .cells
+                        .iter()
+                        .skip(1)
+                        .any(|cell| cell.value.is_some())
+                })
                 .collect();
             // Only a table that writes such absences at all.
             if filled.is_empty()
@@ -141,8 +168,12 @@ fn nulls(prose: &Prose, (start, end): (usize, usize), near: &[&Table], found: &m
                     )
                 })
                 .collect();
-            let message =
-                format!("{} of {} \"{}\" rows have a value", filled.len(), rows.len(), label.as_str());
+            let message = format!(
+                "{} of {} \"{}\" rows have a value",
+                filled.len(),
+                rows.len(),
+                label.as_str()
+            );
             found.push(in_prose(
                 prose,
                 (start + whole.start(), start + whole.end()),

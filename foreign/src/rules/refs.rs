@@ -69,8 +69,12 @@ static LABEL: LazyLock<Regex> = LazyLock::new(|| {
 
 /// `§23`, `SS17`, `Table 4` where the report has no such part.
 fn dangling(report: &Report, found: &mut Vec<Finding>) {
-    let numbers: BTreeSet<&str> =
-        report.headings.iter().map(|heading| heading.number.as_str()).filter(|n| !n.is_empty()).collect();
+    let numbers: BTreeSet<&str> = report
+        .headings
+        .iter()
+        .map(|heading| heading.number.as_str())
+        .filter(|n| !n.is_empty())
+        .collect();
     let mut labels: BTreeSet<(char, &str)> = BTreeSet::new();
     for heading in &report.headings {
         for captures in LABEL.captures_iter(&heading.text) {
@@ -78,12 +82,18 @@ fn dangling(report: &Report, found: &mut Vec<Finding>) {
         }
     }
     for prose in &report.prose {
-        for captures in LABEL.captures_iter(&prose.text).filter(|c| c.get(0).is_some_and(|m| m.start() < 4)) {
+        for captures in LABEL
+            .captures_iter(&prose.text)
+            .filter(|c| c.get(0).is_some_and(|m| m.start() < 4))
+        {
             labels.extend(label(&captures));
         }
     }
     // Chapters that only their own subsections bear witness of exist.
-    let chapters: BTreeSet<&str> = numbers.iter().filter_map(|number| number.split('.').next()).collect();
+    let chapters: BTreeSet<&str> = numbers
+        .iter()
+        .filter_map(|number| number.split('.').next())
+        .collect();
     for prose in &report.prose {
         for captures in REFERENCE.captures_iter(&prose.text) {
             let (Some(kind), Some(number), Some(whole)) =
@@ -108,13 +118,19 @@ fn dangling(report: &Report, found: &mut Vec<Finding>) {
                         || labels.contains(&('S', n))
                 }
                 // Captions often stay in images or are lost: only where most numbers up to it have one.
-                other => labels.iter().filter(|l| l.0 == other).count() < 2 || labels.contains(&(other, n)),
+                other => {
+                    labels.iter().filter(|l| l.0 == other).count() < 2
+                        || labels.contains(&(other, n))
+                }
             };
             if !exists {
                 let message = format!("the report has no {}{n}", kind.as_str());
                 let start = whole.start();
-                let confidence =
-                    if matches!(letter, '§' | 'S') { Confidence::High } else { Confidence::Medium };
+                let confidence = if matches!(letter, '§' | 'S') {
+                    Confidence::High
+                } else {
+                    Confidence::Medium
+                };
                 found.push(in_prose(
                     prose,
                     (start, around(&prose.text, whole.end())),
@@ -129,33 +145,45 @@ fn dangling(report: &Report, found: &mut Vec<Finding>) {
 
 fn label<'a>(captures: &regex::Captures<'a>) -> Option<(char, &'a str)> {
     let kind = captures.name("kind")?.as_str();
-    let letter = if kind == "SS" { 's' } else { kind.chars().next()? };
+    let letter = if kind == "SS" {
+        's'
+    } else {
+        kind.chars().next()?
+    };
     Some((letter, captures.name("n")?.as_str()))
 }
 
 /// Whether the reference is to another document: its name stands before it, or `of [12]` behind it.
 fn elsewhere(prose: &Prose, start: usize) -> bool {
-    let mut sentence = prose.sentence(start).map_or(0, |s| s.0).max(start.saturating_sub(400));
+    let mut sentence = prose
+        .sentence(start)
+        .map_or(0, |s| s.0)
+        .max(start.saturating_sub(400));
     while !prose.text.is_char_boundary(sentence) {
         sentence += 1;
     }
     // Up to the last bracket or semicolon: `(FILE.md SS4 and SS14; this §3)`.
     let before = &prose.text[sentence..start];
     let clause = before.rfind([';', '(']).map_or(before, |at| &before[at..]);
-    clause.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',')).any(|word| {
-        let word = word.trim_end_matches([':', ',', '.']);
-        let stem = word.trim_end_matches(char::is_numeric);
-        word.contains('_') && word.chars().filter(|c| c.is_uppercase()).count() > 1
-            || word.ends_with(".md")
-            || word.ends_with(".pdf")
-            || word.starts_with('[') && word.ends_with(']')
-            || (stem.len() >= 2
-                && stem.len() < word.len()
-                && stem.chars().all(char::is_uppercase)
-                && stem != "SS"
-                && stem != "N")
-            || matches!(word, "RFC" | "spec" | "specification" | "paper" | "arXiv" | "their")
-    })
+    clause
+        .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','))
+        .any(|word| {
+            let word = word.trim_end_matches([':', ',', '.']);
+            let stem = word.trim_end_matches(char::is_numeric);
+            word.contains('_') && word.chars().filter(|c| c.is_uppercase()).count() > 1
+                || word.ends_with(".md")
+                || word.ends_with(".pdf")
+                || word.starts_with('[') && word.ends_with(']')
+                || (stem.len() >= 2
+                    && stem.len() < word.len()
+                    && stem.chars().all(char::is_uppercase)
+                    && stem != "SS"
+                    && stem != "N")
+                || matches!(
+                    word,
+                    "RFC" | "spec" | "specification" | "paper" | "arXiv" | "their"
+                )
+        })
 }
 
 fn around(text: &str, end: usize) -> usize {
@@ -191,7 +219,13 @@ fn captions(report: &Report, found: &mut Vec<Finding>) {
             if expected != *number {
                 let message = format!("{kind} {number} stands where {kind} {expected} is due");
                 let end = around(&prose.text, 0);
-                found.push(in_prose(prose, (0, end), (Rule::Ref, Confidence::Medium), message, Vec::new()));
+                found.push(in_prose(
+                    prose,
+                    (0, end),
+                    (Rule::Ref, Confidence::Medium),
+                    message,
+                    Vec::new(),
+                ));
             }
         }
     }
@@ -212,13 +246,16 @@ fn digests(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             .iter()
             .any(|word| prose.text.to_lowercase().contains(word));
         for captures in DIGEST.captures_iter(&prose.text) {
-            let Some(digest) = captures.name("d").filter(|d| talks && mixed(d.as_str())) else { continue };
+            let Some(digest) = captures.name("d").filter(|d| talks && mixed(d.as_str())) else {
+                continue;
+            };
             let (line, _) = prose.place(digest.start());
             let evidence = Evidence::new(format!("line {line}"), format!("{}…", digest.as_str()));
             match &mut first {
                 Some(finding) => finding.evidence.push(evidence),
                 None => {
-                    let message = "a digest cut short cannot be verified: publish it in full".to_owned();
+                    let message =
+                        "a digest cut short cannot be verified: publish it in full".to_owned();
                     first = Some(in_prose(
                         prose,
                         (digest.start(), digest.end()),

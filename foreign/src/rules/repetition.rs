@@ -68,7 +68,11 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     for statements in said.values() {
         for (at, later) in statements.iter().enumerate() {
             let excluded = statements[..at].iter().find(|earlier| {
-                earlier.kinds.iter().zip(&later.kinds).any(|(earlier, later)| earlier.excludes(*later))
+                earlier
+                    .kinds
+                    .iter()
+                    .zip(&later.kinds)
+                    .any(|(earlier, later)| earlier.excludes(*later))
             });
             let Some(earlier) = excluded else { continue };
             let line = earlier.prose.place(earlier.start).0;
@@ -76,7 +80,13 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             let text = clip(&earlier.prose.text[earlier.start..earlier.end]);
             let evidence = vec![Evidence::new(format!("line {line}"), text)];
             let span = (later.start, later.end);
-            found.push(in_prose(later.prose, span, (Rule::Quant, Confidence::Low), message, evidence));
+            found.push(in_prose(
+                later.prose,
+                span,
+                (Rule::Quant, Confidence::Low),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -86,11 +96,17 @@ fn read(prose: &Prose, (start, end): (usize, usize)) -> (String, Statement<'_>) 
     let text = &prose.text[start..end];
     let kinds = QUANTIFIER
         .captures_iter(text)
-        .map(|captures| match (captures.name("all"), captures.name("none"), captures.name("exact")) {
-            (Some(_), ..) => Kind::All,
-            (_, Some(_), _) => Kind::None,
-            (.., Some(_)) => Kind::Exactly,
-            _ => Kind::Other,
+        .map(|captures| {
+            match (
+                captures.name("all"),
+                captures.name("none"),
+                captures.name("exact"),
+            ) {
+                (Some(_), ..) => Kind::All,
+                (_, Some(_), _) => Kind::None,
+                (.., Some(_)) => Kind::Exactly,
+                _ => Kind::Other,
+            }
         })
         .collect();
     let marked = QUANTIFIER.replace_all(text, "§").to_lowercase();
@@ -99,5 +115,13 @@ fn read(prose: &Prose, (start, end): (usize, usize)) -> (String, Statement<'_>) 
         .map(|w| w.trim_matches('.'))
         .collect();
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-    (words.join(" "), Statement { prose, start, end, kinds })
+    (
+        words.join(" "),
+        Statement {
+            prose,
+            start,
+            end,
+            kinds,
+        },
+    )
 }

@@ -39,12 +39,22 @@ struct Keyed<'a> {
 impl<'a> Keyed<'a> {
     fn all(tables: &'a [Table]) -> Vec<Self> {
         let small = tables.iter().filter(|table| table.rows.len() <= MOST_ROWS);
-        small.filter_map(|table| Some(Self { table, keys: keys(table)? })).collect()
+        small
+            .filter_map(|table| {
+                Some(Self {
+                    table,
+                    keys: keys(table)?,
+                })
+            })
+            .collect()
     }
 
     /// Columns of values.
     fn columns(&self) -> impl Iterator<Item = usize> {
-        self.table.numeric_columns().into_iter().filter(|column| !self.keys.contains(column))
+        self.table
+            .numeric_columns()
+            .into_iter()
+            .filter(|column| !self.keys.contains(column))
     }
 }
 
@@ -58,7 +68,10 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let (own, data) = (Keyed::all(&scope.report.tables), Keyed::all(scope.data));
     let (report, elsewhere) = (Known::of_report(scope.report), Known::of_data(scope.data));
     for prose in &scope.report.prose {
-        let heading = prose.section.checked_sub(1).and_then(|at| scope.report.headings.get(at));
+        let heading = prose
+            .section
+            .checked_sub(1)
+            .and_then(|at| scope.report.headings.get(at));
         let heading = heading.map_or("", |heading| &heading.text);
         let middle = own.partition_point(|keyed| keyed.table.line < prose.line());
         let near = &own[middle.saturating_sub(REACH)..(middle + REACH).min(own.len())];
@@ -69,9 +82,18 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
                 continue;
             }
             let rows = near.iter().chain(&data).filter_map(|keyed| {
-                Some((keyed, rows_named(keyed.table, &keyed.keys, prose, (start, end), heading)?))
+                Some((
+                    keyed,
+                    rows_named(keyed.table, &keyed.keys, prose, (start, end), heading)?,
+                ))
             });
-            let sentence = Sentence { prose, start, end, numbers, rows: rows.collect() };
+            let sentence = Sentence {
+                prose,
+                start,
+                end,
+                numbers,
+                rows: rows.collect(),
+            };
             for number in stated {
                 let cells = sentence.cells(number);
                 let finding = if !cells.is_empty() {
@@ -105,18 +127,35 @@ impl Sentence<'_> {
         &self.prose.text[self.start..self.end]
     }
 
-    fn finding(&self, number: &Quantity, rule: Rule, message: String, evidence: Vec<Evidence>) -> Finding {
-        in_prose(self.prose, (number.start, number.end), (rule, Confidence::Medium), message, evidence)
+    fn finding(
+        &self,
+        number: &Quantity,
+        rule: Rule,
+        message: String,
+        evidence: Vec<Evidence>,
+    ) -> Finding {
+        in_prose(
+            self.prose,
+            (number.start, number.end),
+            (rule, Confidence::Medium),
+            message,
+            evidence,
+        )
     }
 
     /// Cells of the named rows that may be the number, sign and unit aside; a number inside a cell counts.
     fn cells(&self, number: &Quantity) -> Vec<(&Table, usize, usize)> {
         let mut found = Vec::new();
-        for (keyed, named) in self.rows.iter().filter(|(_, named)| named.whole || named.rows.len() <= 8) {
+        for (keyed, named) in self
+            .rows
+            .iter()
+            .filter(|(_, named)| named.whole || named.rows.len() <= 8)
+        {
             for &row in &named.rows {
                 for (column, cell) in keyed.table.rows[row].cells.iter().enumerate() {
-                    let near =
-                        |v: &Quantity| (v.value.abs() - number.value.abs()).abs() <= number.half * 1.0001;
+                    let near = |v: &Quantity| {
+                        (v.value.abs() - number.value.abs()).abs() <= number.half * 1.0001
+                    };
                     if quantities(&cell.text).iter().any(near) {
                         found.push((keyed.table, row, column));
                     }
@@ -128,11 +167,18 @@ impl Sentence<'_> {
 
     /// A number that cells of the named rows have: with their sign, their unit, their statistic?
     fn attributes(&self, number: &Quantity, cells: &[(&Table, usize, usize)]) -> Option<Finding> {
-        let values: Option<Vec<&Quantity>> =
-            cells.iter().map(|(table, row, column)| table.value(*row, *column)).collect();
+        let values: Option<Vec<&Quantity>> = cells
+            .iter()
+            .map(|(table, row, column)| table.value(*row, *column))
+            .collect();
         let values = values?;
-        let evidence =
-            || cells.iter().take(4).map(|(table, row, column)| table.evidence(*row, *column)).collect();
+        let evidence = || {
+            cells
+                .iter()
+                .take(4)
+                .map(|(table, row, column)| table.evidence(*row, *column))
+                .collect()
+        };
         let turned = |v: &&Quantity| v.signed && v.value * number.value < 0.0;
         if number.signed && values.iter().all(turned) {
             let message = format!("{} with the other sign", shown(number.value));
@@ -141,24 +187,47 @@ impl Sentence<'_> {
         let unit = |at: usize| {
             let (table, _, column) = cells[at];
             let own = values[at].unit.clone();
-            if own.is_empty() { unit_of(table.columns.get(column).map_or("", String::as_str)) } else { own }
+            if own.is_empty() {
+                unit_of(table.columns.get(column).map_or("", String::as_str))
+            } else {
+                own
+            }
         };
-        let units: Vec<String> = (0..cells.len()).map(unit).filter(|unit| !unit.is_empty()).collect();
+        let units: Vec<String> = (0..cells.len())
+            .map(unit)
+            .filter(|unit| !unit.is_empty())
+            .collect();
         let known = UNITS.contains(&number.unit.as_str());
-        if let Some(other) = units.first().filter(|_| known && !units.contains(&number.unit)) {
-            let message = format!("{} {} here, {} in the table", shown(number.value), number.unit, other);
+        if let Some(other) = units
+            .first()
+            .filter(|_| known && !units.contains(&number.unit))
+        {
+            let message = format!(
+                "{} {} here, {} in the table",
+                shown(number.value),
+                number.unit,
+                other
+            );
             return Some(self.finding(number, Rule::Unit, message, evidence()));
         }
         let before = tail(&self.prose.text[self.start..number.start]);
         let stated = statistic(before)?;
         // A column that names no statistic (`Reading`) says nothing for or against.
-        let named: Vec<String> =
-            cells.iter().filter_map(|(table, _, column)| statistic(table.columns.get(*column)?)).collect();
+        let named: Vec<String> = cells
+            .iter()
+            .filter_map(|(table, _, column)| statistic(table.columns.get(*column)?))
+            .collect();
         (!named.is_empty() && !named.contains(&stated)).then(|| {
             let message = format!("called {stated} here, something else in the table");
             let start = number.start - before.len() + statistic_at(before).unwrap_or(before.len());
             let span = (start, number.end);
-            in_prose(self.prose, span, (Rule::Stat, Confidence::Medium), message, evidence())
+            in_prose(
+                self.prose,
+                span,
+                (Rule::Stat, Confidence::Medium),
+                message,
+                evidence(),
+            )
         })
     }
 
@@ -167,14 +236,23 @@ impl Sentence<'_> {
         if follows(number, self.numbers) {
             return None;
         }
-        for (keyed, named) in self.rows.iter().filter(|(_, named)| named.whole && named.rows.len() <= 4) {
+        for (keyed, named) in self
+            .rows
+            .iter()
+            .filter(|(_, named)| named.whole && named.rows.len() <= 4)
+        {
             let table = keyed.table;
             let columns = named_columns(table, self.text());
             for &row in &named.rows {
                 for column in keyed.columns() {
-                    let said =
-                        |cell: &Quantity| self.numbers.iter().any(|n| n.value.abs() == cell.value.abs());
-                    let cell = table.value(row, column).filter(|cell| alike(cell, number) && !said(cell));
+                    let said = |cell: &Quantity| {
+                        self.numbers
+                            .iter()
+                            .any(|n| n.value.abs() == cell.value.abs())
+                    };
+                    let cell = table
+                        .value(row, column)
+                        .filter(|cell| alike(cell, number) && !said(cell));
                     let Some(cell) = cell else { continue };
                     let bound = named.rows.len() == 1 && columns == [column];
                     if bound || one_digit(digits(cell), digits(number)) {
@@ -200,7 +278,11 @@ impl Sentence<'_> {
     fn wrong_row(&self, number: &Quantity) -> Option<Finding> {
         // Where a key is not said only a superlative is sure to mean one row.
         let extreme = SUPERLATIVE.is_match(self.text());
-        for (keyed, named) in self.rows.iter().filter(|(_, n)| n.rows.len() <= 8 && (n.whole || extreme)) {
+        for (keyed, named) in self
+            .rows
+            .iter()
+            .filter(|(_, n)| n.rows.len() <= 8 && (n.whole || extreme))
+        {
             let table = keyed.table;
             let label = |row: usize| words(&key(table, row, &keyed.keys).join(" "));
             let said = words(self.text());
@@ -209,14 +291,20 @@ impl Sentence<'_> {
                     let unit = v.unit == number.unit || v.unit.is_empty() || number.unit.is_empty();
                     v.value == number.value && v.half == number.half && unit
                 };
-                let holders: Vec<usize> =
-                    table.numbers(column).into_iter().filter(|(_, v)| fits(v)).map(|(row, _)| row).collect();
+                let holders: Vec<usize> = table
+                    .numbers(column)
+                    .into_iter()
+                    .filter(|(_, v)| fits(v))
+                    .map(|(row, _)| row)
+                    .collect();
                 let [row] = holders.as_slice() else { continue };
                 let here = named.rows[0];
-                let named_words: BTreeSet<String> = named.rows.iter().flat_map(|&row| label(row)).collect();
+                let named_words: BTreeSet<String> =
+                    named.rows.iter().flat_map(|&row| label(row)).collect();
                 // A part of the other label in the sentence (`the SGLang minimum`) is enough to mean that row.
                 let own: BTreeSet<String> = label(*row).difference(&named_words).cloned().collect();
-                if own.is_empty() || !own.is_disjoint(&said) || table.value(here, column).is_none() {
+                if own.is_empty() || !own.is_disjoint(&said) || table.value(here, column).is_none()
+                {
                     continue;
                 }
                 let message = format!("{} is the value of another row", shown(number.value));
@@ -233,9 +321,20 @@ const UNITS: &[&str] = &["ms", "s", "us", "%", "pp", "x", "tok/s", "req/s"];
 
 /// The unit in the name of a column: `TTFT (ms)`, `Output tok/s`.
 fn unit_of(name: &str) -> String {
-    let last = name.rsplit(['(', ' ', '_']).next().unwrap_or("").trim_end_matches(')');
-    let unit = quantities(&format!("1 {last}")).pop().map(|q| q.unit).unwrap_or_default();
-    if UNITS.contains(&unit.as_str()) { unit } else { String::new() }
+    let last = name
+        .rsplit(['(', ' ', '_'])
+        .next()
+        .unwrap_or("")
+        .trim_end_matches(')');
+    let unit = quantities(&format!("1 {last}"))
+        .pop()
+        .map(|q| q.unit)
+        .unwrap_or_default();
+    if UNITS.contains(&unit.as_str()) {
+        unit
+    } else {
+        String::new()
+    }
 }
 
 /// Three digits or more, of a whole number four; not rough, not round.
@@ -256,14 +355,31 @@ struct Known(Vec<f64>);
 
 impl Known {
     fn of_report(report: &Report) -> Self {
-        let prose = report.prose.iter().flat_map(|prose| prose.numbers.iter()).map(|n| n.value.abs());
-        let code = report.code.iter().flat_map(|code| &code.lines).flat_map(|line| quantities(line));
+        let prose = report
+            .prose
+            .iter()
+            .flat_map(|prose| prose.numbers.iter())
+            .map(|n| n.value.abs());
+        let code = report
+            .code
+            .iter()
+            .flat_map(|code| &code.lines)
+            .flat_map(|line| quantities(line));
         let cells = cells(&report.tables).flat_map(|cell| quantities(&cell.text));
-        Self::sorted(prose.chain(code.chain(cells).map(|n| n.value.abs())).collect())
+        Self::sorted(
+            prose
+                .chain(code.chain(cells).map(|n| n.value.abs()))
+                .collect(),
+        )
     }
 
     fn of_data(tables: &[Table]) -> Self {
-        Self::sorted(cells(tables).flat_map(|cell| quantities(&cell.text)).map(|n| n.value.abs()).collect())
+        Self::sorted(
+            cells(tables)
+                .flat_map(|cell| quantities(&cell.text))
+                .map(|n| n.value.abs())
+                .collect(),
+        )
     }
 
     fn sorted(mut all: Vec<f64>) -> Self {
@@ -276,14 +392,20 @@ impl Known {
         let near = |scale: f64| {
             let (value, slack) = (number.value.abs() * scale, number.half * scale * 1.0001);
             let from = self.0.partition_point(|other| *other < value - slack);
-            self.0[from..].iter().take_while(|other| **other <= value + slack).count()
+            self.0[from..]
+                .iter()
+                .take_while(|other| **other <= value + slack)
+                .count()
         };
         near(1.0) + near(100.0) + near(0.01) + near(1000.0) + near(0.001)
     }
 }
 
 fn cells(tables: &[Table]) -> impl Iterator<Item = &Cell> {
-    tables.iter().flat_map(|table| &table.rows).flat_map(|row| &row.cells)
+    tables
+        .iter()
+        .flat_map(|table| &table.rows)
+        .flat_map(|row| &row.cells)
 }
 
 /// Whether a number is a sum, difference or quotient of two others of its sentence.
@@ -319,7 +441,9 @@ fn one_digit(a: u64, b: u64) -> bool {
     let differing: Vec<usize> = (0..a.len()).filter(|&at| a[at] != b[at]).collect();
     match differing.as_slice() {
         [_] => true,
-        [first, second] => second - first == 1 && a[*first] == b[*second] && a[*second] == b[*first],
+        [first, second] => {
+            second - first == 1 && a[*first] == b[*second] && a[*second] == b[*first]
+        }
         _ => false,
     }
 }

@@ -26,7 +26,13 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         }
     }
     for (later, earlier) in pairs {
-        join(&tables[later], &cells[later], &tables[earlier], &cells[earlier], found);
+        join(
+            &tables[later],
+            &cells[later],
+            &tables[earlier],
+            &cells[earlier],
+            found,
+        );
     }
     for data in scope.data.iter().filter(|data| data.rows.len() <= 20_000) {
         let wide_data = wide(data);
@@ -77,8 +83,12 @@ fn join(table: &Table, own: &Cells, other: &Table, theirs: &Cells, found: &mut V
     let mut agree = 0;
     let mut differ = Vec::new();
     for (key, cell) in own {
-        let (Some((row, column)), Some(Some((r, c)))) = (cell, theirs.get(key)) else { continue };
-        let (Some(a), Some(b)) = (table.value(*row, *column), other.value(*r, *c)) else { continue };
+        let (Some((row, column)), Some(Some((r, c)))) = (cell, theirs.get(key)) else {
+            continue;
+        };
+        let (Some(a), Some(b)) = (table.value(*row, *column), other.value(*r, *c)) else {
+            continue;
+        };
         if !a.unit.is_empty() && !b.unit.is_empty() && a.unit != b.unit {
             continue;
         }
@@ -102,7 +112,8 @@ fn report(
         return;
     }
     for ((row, column), (r, c)) in differ {
-        let text = |table: &Table, row: usize, column: usize| table.rows[row].cells[column].text.clone();
+        let text =
+            |table: &Table, row: usize, column: usize| table.rows[row].cells[column].text.clone();
         let message = format!(
             "{} here, {} there; {agree} other cells of the two tables agree",
             text(table, row, column),
@@ -112,8 +123,18 @@ fn report(
             Evidence::new(table.cell_place(row, column), text(table, row, column)),
             Evidence::new(other.cell_place(r, c), text(other, r, c)),
         ];
-        let confidence = if agree >= 8 { Confidence::High } else { Confidence::Medium };
-        found.push(in_table(table, (row, column), (Rule::Same, confidence), message, evidence));
+        let confidence = if agree >= 8 {
+            Confidence::High
+        } else {
+            Confidence::Medium
+        };
+        found.push(in_table(
+            table,
+            (row, column),
+            (Rule::Same, confidence),
+            message,
+            evidence,
+        ));
     }
 }
 
@@ -130,32 +151,48 @@ struct Long {
 /// Text columns and whole numbers are the key, if exactly one column holds fractions.
 fn long(data: &Table) -> Option<Long> {
     let columns = 0..data.columns.len();
-    let fractions: Vec<usize> =
-        columns.clone().filter(|&c| data.numbers(c).iter().any(|(_, q)| q.half < 0.5)).collect();
+    let fractions: Vec<usize> = columns
+        .clone()
+        .filter(|&c| data.numbers(c).iter().any(|(_, q)| q.half < 0.5))
+        .collect();
     let plain = |c: usize| {
-        data.rows
-            .iter()
-            .all(|row| row.cells.get(c).is_some_and(|cell| cell.text.len() < 60 && !cell.text.contains(' ')))
+        data.rows.iter().all(|row| {
+            row.cells
+                .get(c)
+                .is_some_and(|cell| cell.text.len() < 60 && !cell.text.contains(' '))
+        })
     };
     let numeric = |c: usize| {
-        data.numbers(c).len() == data.rows.len() && data.numbers(c).iter().all(|(_, q)| q.is_count())
+        data.numbers(c).len() == data.rows.len()
+            && data.numbers(c).iter().all(|(_, q)| q.is_count())
     };
     let text = |c: usize| data.numbers(c).is_empty();
-    let [value] = fractions.as_slice() else { return None };
-    let keys: Vec<usize> = columns.filter(|c| c != value && plain(*c) && (numeric(*c) || text(*c))).collect();
+    let [value] = fractions.as_slice() else {
+        return None;
+    };
+    let keys: Vec<usize> = columns
+        .filter(|c| c != value && plain(*c) && (numeric(*c) || text(*c)))
+        .collect();
     if keys.len() < 2 || keys.len() + 1 < data.columns.len() {
         return None;
     }
     let mut rows = Vec::new();
     let mut by_part: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, row) in data.rows.iter().enumerate() {
-        let key: Vec<String> = keys.iter().map(|&c| row.cells[c].text.to_lowercase()).collect();
+        let key: Vec<String> = keys
+            .iter()
+            .map(|&c| row.cells[c].text.to_lowercase())
+            .collect();
         for part in &key {
             by_part.entry(part.clone()).or_default().push(rows.len());
         }
         rows.push((key, index));
     }
-    Some(Long { value: *value, rows, by_part })
+    Some(Long {
+        value: *value,
+        rows,
+        by_part,
+    })
 }
 
 /// Joins a table of the report with a long data table: every part of a row's key must stand in the label, in
@@ -164,7 +201,8 @@ fn join_long(table: &Table, data: &Table, long: Option<&Long>, found: &mut Vec<F
     let Some(long) = long else { return };
     let loose = |text: &str| -> BTreeSet<String> {
         text.split(|c: char| {
-            c.is_whitespace() || matches!(c, '=' | ',' | ':' | ';' | '(' | ')' | '@' | '|' | '·' | '×')
+            c.is_whitespace()
+                || matches!(c, '=' | ',' | ':' | ';' | '(' | ')' | '@' | '|' | '·' | '×')
         })
         .map(|word| word.trim_matches(['.', '"', '\'']).to_lowercase())
         .filter(|word| !word.is_empty())
@@ -176,23 +214,32 @@ fn join_long(table: &Table, data: &Table, long: Option<&Long>, found: &mut Vec<F
     let mut differ = Vec::new();
     for row in 0..table.rows.len() {
         let label = loose(table.label(row));
-        let Some(candidates) =
-            label.iter().filter_map(|part| long.by_part.get(part)).min_by_key(|rows| rows.len())
+        let Some(candidates) = label
+            .iter()
+            .filter_map(|part| long.by_part.get(part))
+            .min_by_key(|rows| rows.len())
         else {
             continue;
         };
         for column in table.numeric_columns() {
             let name = loose(&table.columns[column]);
-            let Some(a) = table.value(row, column).filter(|_| !name.is_empty()) else { continue };
+            let Some(a) = table.value(row, column).filter(|_| !name.is_empty()) else {
+                continue;
+            };
             let fits = |key: &[String]| {
-                key.iter().all(|part| label.contains(part) || name.contains(part) || context.contains(part))
-                    && key.iter().any(|part| name.contains(part))
+                key.iter().all(|part| {
+                    label.contains(part) || name.contains(part) || context.contains(part)
+                }) && key.iter().any(|part| name.contains(part))
                     && key.iter().any(|part| label.contains(part))
             };
             let mut matching = candidates.iter().filter(|&&at| fits(&long.rows[at].0));
-            let (Some(&at), None) = (matching.next(), matching.next()) else { continue };
+            let (Some(&at), None) = (matching.next(), matching.next()) else {
+                continue;
+            };
             let r = long.rows[at].1;
-            let Some(b) = data.value(r, long.value) else { continue };
+            let Some(b) = data.value(r, long.value) else {
+                continue;
+            };
             if equal(a, b) {
                 agree += 1;
             } else {

@@ -42,7 +42,11 @@ pub(crate) fn in_table(
     let line = table.rows.get(row).map_or(table.line, |row| row.line);
     let cell = table.rows.get(row).and_then(|row| row.cells.get(column));
     let quote = table.rows.get(row).map_or(String::new(), |row| {
-        row.cells.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" | ")
+        row.cells
+            .iter()
+            .map(|cell| cell.text.as_str())
+            .collect::<Vec<_>>()
+            .join(" | ")
     });
     Finding {
         rule,

@@ -19,9 +19,22 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 fn ragged(table: &Table, found: &mut Vec<Finding>) {
     for (index, row) in table.rows.iter().enumerate() {
         if row.cells.len() != table.columns.len() {
-            let message = format!("{} cells under a header of {}", row.cells.len(), table.columns.len());
-            let evidence = vec![Evidence::new(format!("line {}", table.line), table.header.clone())];
-            found.push(in_table(table, (index, 0), (Rule::Shape, Confidence::High), message, evidence));
+            let message = format!(
+                "{} cells under a header of {}",
+                row.cells.len(),
+                table.columns.len()
+            );
+            let evidence = vec![Evidence::new(
+                format!("line {}", table.line),
+                table.header.clone(),
+            )];
+            found.push(in_table(
+                table,
+                (index, 0),
+                (Rule::Shape, Confidence::High),
+                message,
+                evidence,
+            ));
         }
     }
 }
@@ -35,22 +48,43 @@ fn missing_values(table: &Table, found: &mut Vec<Finding>) {
     if full * 2 <= counts.len() || usual < 2 {
         return;
     }
-    let header = || vec![Evidence::new(format!("line {}", table.line), table.header.clone())];
+    let header = || {
+        vec![Evidence::new(
+            format!("line {}", table.line),
+            table.header.clone(),
+        )]
+    };
     let empty: Vec<usize> = (0..counts.len()).filter(|&row| counts[row] == 0).collect();
     for (row, &count) in counts.iter().enumerate() {
         if count > 0 && count < usual && !doubtful(&table.rows[row], usual) {
             let message = format!(
                 "{count} values where the other rows have {usual}: which column is absent? Write an explicit token for null"
             );
-            found.push(in_table(table, (row, 0), (Rule::Shape, Confidence::High), message, header()));
+            found.push(in_table(
+                table,
+                (row, 0),
+                (Rule::Shape, Confidence::High),
+                message,
+                header(),
+            ));
         }
     }
     if let Some(&first) = empty.first() {
-        let lines = empty.iter().map(|&row| table.rows[row].line.to_string()).collect::<Vec<_>>().join(", ");
+        let lines = empty
+            .iter()
+            .map(|&row| table.rows[row].line.to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
         let message = format!(
             "rows without any value (lines {lines}) where the others have {usual}: write an explicit token for null"
         );
-        found.push(in_table(table, (first, 0), (Rule::Shape, Confidence::Medium), message, header()));
+        found.push(in_table(
+            table,
+            (first, 0),
+            (Rule::Shape, Confidence::Medium),
+            message,
+            header(),
+        ));
     }
 }
 
@@ -69,9 +103,15 @@ fn values(row: &Row) -> usize {
 /// Whether a remark may hold a value: then the row is not to be judged.
 fn doubtful(row: &Row, usual: usize) -> bool {
     let remark = row.cells.last().is_some_and(|cell| {
-        cell.value.is_none() && cell.text.contains(' ') && cell.text.contains(|c: char| c.is_ascii_digit())
+        cell.value.is_none()
+            && cell.text.contains(' ')
+            && cell.text.contains(|c: char| c.is_ascii_digit())
     });
-    let bracket = row.cells.iter().skip(1).any(|cell| cell.value.is_some() && cell.text.contains(" ("));
+    let bracket = row
+        .cells
+        .iter()
+        .skip(1)
+        .any(|cell| cell.value.is_some() && cell.text.contains(" ("));
     let count = values(row);
     (remark && count > 0) || (bracket && count + 1 >= usual)
 }
@@ -80,19 +120,32 @@ fn doubtful(row: &Row, usual: usize) -> bool {
 fn twins(table: &Table, found: &mut Vec<Finding>) {
     for column in table.numeric_columns() {
         for row in 1..table.rows.len() {
-            let (Some(above), Some(here)) = (table.value(row - 1, column), table.value(row, column)) else {
+            let (Some(above), Some(here)) =
+                (table.value(row - 1, column), table.value(row, column))
+            else {
                 continue;
             };
             let digits = (here.value.abs() / (2.0 * here.half)).round();
-            if above.value != here.value || here.half >= 0.5 || digits < 200.0 || digits % 10.0 == 0.0 {
+            if above.value != here.value
+                || here.half >= 0.5
+                || digits < 200.0
+                || digits % 10.0 == 0.0
+            {
                 continue;
             }
             let value = |row: usize, column: usize| table.value(row, column).map(|q| q.value);
             let others = (1..table.columns.len()).filter(|&other| other != column);
-            let differ =
-                others.filter(|&o| value(row, o).zip(value(row - 1, o)).is_some_and(|(a, b)| a != b)).count();
+            let differ = others
+                .filter(|&o| {
+                    value(row, o)
+                        .zip(value(row - 1, o))
+                        .is_some_and(|(a, b)| a != b)
+                })
+                .count();
             let around = row.saturating_sub(50)..(row + 50).min(table.rows.len());
-            let repeats = around.filter(|&r| value(r, column) == Some(here.value)).count();
+            let repeats = around
+                .filter(|&r| value(r, column) == Some(here.value))
+                .count();
             if differ >= 2 && repeats == 2 {
                 let message = format!(
                     "\"{}\" and \"{}\" have the same value to the last digit; confirm that it is not a copy",
@@ -100,7 +153,13 @@ fn twins(table: &Table, found: &mut Vec<Finding>) {
                     table.label(row)
                 );
                 let evidence = vec![table.evidence(row - 1, column), table.evidence(row, column)];
-                found.push(in_table(table, (row, column), (Rule::Dup, Confidence::Low), message, evidence));
+                found.push(in_table(
+                    table,
+                    (row, column),
+                    (Rule::Dup, Confidence::Low),
+                    message,
+                    evidence,
+                ));
             }
         }
     }

@@ -49,7 +49,9 @@ fn ratios(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let mut values: BTreeMap<String, Vec<(Quantity, usize)>> = BTreeMap::new();
     for prose in &scope.report.prose {
         for captures in VALUE.captures_iter(&prose.text) {
-            let (Some(name), Some(value)) = (captures.name("n"), captures.name("v")) else { continue };
+            let (Some(name), Some(value)) = (captures.name("n"), captures.name("v")) else {
+                continue;
+            };
             if let Some(quantity) = quantities(value.as_str())
                 .into_iter()
                 .next()
@@ -64,8 +66,12 @@ fn ratios(scope: &Scope<'_>, found: &mut Vec<Finding>) {
         }
     }
     for ((a, b, ratio), places) in claims {
-        let Ok(stated) = ratio.parse::<f64>() else { continue };
-        let (Some(first), Some(second)) = (values.get(&a), values.get(&b)) else { continue };
+        let Ok(stated) = ratio.parse::<f64>() else {
+            continue;
+        };
+        let (Some(first), Some(second)) = (values.get(&a), values.get(&b)) else {
+            continue;
+        };
         let pairs: Vec<_> = first
             .iter()
             .flat_map(|x| second.iter().map(move |y| (x, y)))
@@ -73,18 +79,36 @@ fn ratios(scope: &Scope<'_>, found: &mut Vec<Finding>) {
             .collect();
         let near = |value: f64| (value / stated - 1.0).abs() < 0.04;
         let right = pairs.iter().any(|(x, y)| near(x.0.value / y.0.value));
-        let Some((x, y)) = pairs.iter().find(|(x, y)| near(y.0.value / x.0.value)).filter(|_| !right) else {
+        let Some((x, y)) = pairs
+            .iter()
+            .find(|(x, y)| near(y.0.value / x.0.value))
+            .filter(|_| !right)
+        else {
             continue;
         };
-        let Some(&(index, start, end)) = places.first() else { continue };
+        let Some(&(index, start, end)) = places.first() else {
+            continue;
+        };
         let mut evidence = vec![
-            Evidence::new(format!("line {}", x.1), format!("{a}: {} {}", shown(x.0.value), x.0.unit)),
-            Evidence::new(format!("line {}", y.1), format!("{b}: {} {}", shown(y.0.value), y.0.unit)),
+            Evidence::new(
+                format!("line {}", x.1),
+                format!("{a}: {} {}", shown(x.0.value), x.0.unit),
+            ),
+            Evidence::new(
+                format!("line {}", y.1),
+                format!("{b}: {} {}", shown(y.0.value), y.0.unit),
+            ),
         ];
         evidence.extend(places.iter().skip(1).map(|place| {
-            Evidence::new(format!("line {}", scope.report.prose[place.0].place(place.1).0), "said again")
+            Evidence::new(
+                format!("line {}", scope.report.prose[place.0].place(place.1).0),
+                "said again",
+            )
         }));
-        let message = format!("{ratio} is {b}/{a}; {a}/{b} is {}", shown(x.0.value / y.0.value));
+        let message = format!(
+            "{ratio} is {b}/{a}; {a}/{b} is {}",
+            shown(x.0.value / y.0.value)
+        );
         found.push(in_prose(
             &scope.report.prose[index],
             (start, end),
@@ -101,8 +125,8 @@ fn dimensions(scope: &Scope<'_>, found: &mut Vec<Finding>) {
     let message = || "per watt a rate is needed: (tok/s)/W, which is tok/J".to_owned();
     for table in &scope.report.tables {
         for (row, cells) in table.rows.iter().enumerate() {
-            if let Some(column) =
-                (1..cells.cells.len()).find(|&c| table.value(row, c).is_some_and(|q| wrong(&q.unit)))
+            if let Some(column) = (1..cells.cells.len())
+                .find(|&c| table.value(row, c).is_some_and(|q| wrong(&q.unit)))
             {
                 found.push(in_table(
                     table,

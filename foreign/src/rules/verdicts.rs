@@ -26,11 +26,13 @@ pub(crate) fn check(scope: &Scope<'_>, found: &mut Vec<Finding>) {
 static SHARE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?P<n>[0-9]{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|none|no) (?:of|out of) (?:the |these |its )?(?P<m>[0-9]{1,3}|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve) (?P<noun>[a-z\-]+)").expect("a regex")
 });
-static NEGATED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)\b(?:not|without|neither|nor|n't|but|except)\b").expect("a regex"));
+static NEGATED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)\b(?:not|without|neither|nor|n't|but|except)\b").expect("a regex")
+});
 
 static BOUNDED: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:at least|at most|more than|fewer than|less than|over|up to) $").expect("a regex")
+    Regex::new(r"(?i)\b(?:at least|at most|more than|fewer than|less than|over|up to) $")
+        .expect("a regex")
 });
 
 /// Marks that say that a verdict holds.
@@ -44,10 +46,17 @@ struct Verdicts<'a> {
 }
 
 /// "Significant on 4 of 5 workloads": the rows of the table with that verdict.
-fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &mut Vec<Finding>) {
+fn counts(
+    scope: &Scope<'_>,
+    prose: &Prose,
+    (start, end): (usize, usize),
+    found: &mut Vec<Finding>,
+) {
     let sentence = &prose.text[start..end];
     let claims: Vec<_> = SHARE.captures_iter(sentence).collect();
-    let [captures] = claims.as_slice() else { return };
+    let [captures] = claims.as_slice() else {
+        return;
+    };
     let number = |name: &str| -> Option<f64> {
         let text = captures.name(name)?.as_str();
         if matches!(text.to_lowercase().as_str(), "no" | "none") {
@@ -55,9 +64,12 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
         }
         text.parse().ok().or_else(|| number_word(text))
     };
-    let (Some(stated), Some(whole), Some(noun), Some(all)) =
-        (number("n"), number("m"), captures.name("noun"), captures.get(0))
-    else {
+    let (Some(stated), Some(whole), Some(noun), Some(all)) = (
+        number("n"),
+        number("m"),
+        captures.name("noun"),
+        captures.get(0),
+    ) else {
         return;
     };
     // Bounds on the count are judged with the quantifiers.
@@ -76,7 +88,8 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
             // Of rows with another name only by a verdict that stands beside the count (`2 of 8 hosts drift`).
             let after = sentence[all.end()..].to_lowercase();
             let beside = |value: &String| after.find(value.as_str()).is_some_and(|at| at < 30);
-            let own = noun.is_subset(&named) || verdicts.values.iter().any(beside) && !noun.contains("rows");
+            let own = noun.is_subset(&named)
+                || verdicts.values.iter().any(beside) && !noun.contains("rows");
             if !own {
                 continue;
             }
@@ -93,11 +106,27 @@ fn counts(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found:
             contrary.push((verdicts.table, verdicts.column, rows));
         }
     }
-    let Some((table, column, rows)) = contrary.into_iter().next() else { return };
-    let message = format!("{} of {} rows, not {}", rows.len(), table.rows.len(), shown(stated));
-    let evidence = (0..table.rows.len()).take(12).map(|row| table.evidence(row, column)).collect();
+    let Some((table, column, rows)) = contrary.into_iter().next() else {
+        return;
+    };
+    let message = format!(
+        "{} of {} rows, not {}",
+        rows.len(),
+        table.rows.len(),
+        shown(stated)
+    );
+    let evidence = (0..table.rows.len())
+        .take(12)
+        .map(|row| table.evidence(row, column))
+        .collect();
     let span = (start + all.start(), start + all.end());
-    found.push(in_prose(prose, span, (Rule::Count, Confidence::Medium), message, evidence));
+    found.push(in_prose(
+        prose,
+        span,
+        (Rule::Count, Confidence::Medium),
+        message,
+        evidence,
+    ));
 }
 
 /// The columns of verdicts that a sentence speaks of: by a value (`directional`), or by the name of a column of
@@ -116,17 +145,31 @@ fn verdicts<'a>(table: &'a Table, sentence: &str) -> Vec<Verdicts<'a>> {
         if !(2..=6).contains(&values.len()) || values.iter().any(|value| value.len() > 30) {
             continue;
         }
-        let yes: BTreeSet<String> = values.iter().filter(|v| YES.contains(&v.as_str())).cloned().collect();
+        let yes: BTreeSet<String> = values
+            .iter()
+            .filter(|v| YES.contains(&v.as_str()))
+            .cloned()
+            .collect();
         let name = words(&table.columns[column]);
         let values: BTreeSet<String> = if yes.is_empty() {
-            values.into_iter().filter(|value| value.len() >= 5 && names(sentence, value)).collect()
-        } else if name.iter().any(|word| word.len() >= 6 && words(sentence).contains(word)) {
+            values
+                .into_iter()
+                .filter(|value| value.len() >= 5 && names(sentence, value))
+                .collect()
+        } else if name
+            .iter()
+            .any(|word| word.len() >= 6 && words(sentence).contains(word))
+        {
             yes
         } else {
             continue;
         };
         if values.len() == 1 {
-            found.push(Verdicts { table, column, values });
+            found.push(Verdicts {
+                table,
+                column,
+                values,
+            });
         }
     }
     found
@@ -141,19 +184,28 @@ static SIGNIFICANT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\bsig").
 fn ties(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &mut Vec<Finding>) {
     let sentence = &prose.text[start..end];
     for captures in TIE.captures_iter(sentence) {
-        let (Some(whole), Some(what)) = (captures.get(0), captures.name("what")) else { continue };
-        let subjects: BTreeSet<String> =
-            words(what.as_str()).into_iter().filter(|word| word.len() >= 5).collect();
+        let (Some(whole), Some(what)) = (captures.get(0), captures.name("what")) else {
+            continue;
+        };
+        let subjects: BTreeSet<String> = words(what.as_str())
+            .into_iter()
+            .filter(|word| word.len() >= 5)
+            .collect();
         let mut contrary = Vec::new();
         for table in scope.report.tables_around(prose.line()) {
-            if table.rows.len() < 3 || table.rows.len() > 60 || !SIGNIFICANT.is_match(&table.header) {
+            if table.rows.len() < 3 || table.rows.len() > 60 || !SIGNIFICANT.is_match(&table.header)
+            {
                 continue;
             }
             for (row, cells) in table.rows.iter().enumerate() {
                 let label = words(&table.label(row).replace('_', " "));
-                let marked =
-                    cells.cells.iter().position(|cell| YES.contains(&cell.text.to_lowercase().as_str()));
-                if let Some(column) = marked.filter(|_| label.intersection(&subjects).next().is_some()) {
+                let marked = cells
+                    .cells
+                    .iter()
+                    .position(|cell| YES.contains(&cell.text.to_lowercase().as_str()));
+                if let Some(column) =
+                    marked.filter(|_| label.intersection(&subjects).next().is_some())
+                {
                     contrary.push(Evidence::new(
                         format!("line {}, \"{}\"", cells.line, table.label(row)),
                         format!("significant: {}", cells.cells[column].text),
@@ -165,9 +217,18 @@ fn ties(scope: &Scope<'_>, prose: &Prose, (start, end): (usize, usize), found: &
             }
         }
         if !contrary.is_empty() {
-            let message = format!("{} rows of that name are marked significant", contrary.len());
+            let message = format!(
+                "{} rows of that name are marked significant",
+                contrary.len()
+            );
             let span = (start + whole.start(), start + whole.end());
-            found.push(in_prose(prose, span, (Rule::Quant, Confidence::Medium), message, contrary));
+            found.push(in_prose(
+                prose,
+                span,
+                (Rule::Quant, Confidence::Medium),
+                message,
+                contrary,
+            ));
         }
     }
 }

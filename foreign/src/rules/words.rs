@@ -11,8 +11,10 @@ pub(crate) fn words(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-const FILLER: &[&str] =
-    &["the", "a", "an", "of", "at", "in", "on", "for", "and", "or", "to", "by", "with", "per", "is", "="];
+const FILLER: &[&str] = &[
+    "the", "a", "an", "of", "at", "in", "on", "for", "and", "or", "to", "by", "with", "per", "is",
+    "=",
+];
 
 fn unify(word: &str) -> String {
     match word {
@@ -25,7 +27,9 @@ fn unify(word: &str) -> String {
         "max" | "maximum" => "max".to_owned(),
         "min" | "minimum" => "min".to_owned(),
         other => match other.strip_suffix('s') {
-            Some(stem) if stem.len() > 3 && !stem.ends_with('s') && !stem.ends_with('u') => stem.to_owned(),
+            Some(stem) if stem.len() > 3 && !stem.ends_with('s') && !stem.ends_with('u') => {
+                stem.to_owned()
+            }
             _ => other.to_owned(),
         },
     }
@@ -49,7 +53,11 @@ pub(crate) fn positions(text: &str, name: &str) -> Vec<usize> {
 fn occurrences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let (haystack, needle) = (text.as_bytes(), name.as_bytes());
     let word = |c: char| c.is_alphanumeric() || c == '_';
-    let last = if needle.is_empty() { None } else { haystack.len().checked_sub(needle.len()) };
+    let last = if needle.is_empty() {
+        None
+    } else {
+        haystack.len().checked_sub(needle.len())
+    };
     (0..last.map_or(0, |last| last + 1)).filter(move |&at| {
         haystack[at..at + needle.len()].eq_ignore_ascii_case(needle)
             && text.is_char_boundary(at)
@@ -66,7 +74,12 @@ pub(crate) fn statistic(text: &str) -> Option<String> {
         .iter()
         .find(|word| is_percentile(word))
         .cloned()
-        .or_else(|| STATISTICS.iter().find(|s| words.contains(**s)).map(|s| (*s).to_owned()))
+        .or_else(|| {
+            STATISTICS
+                .iter()
+                .find(|s| words.contains(**s))
+                .map(|s| (*s).to_owned())
+        })
 }
 
 /// All statistics that a text names.
@@ -78,25 +91,30 @@ pub(crate) fn statistics(text: &str) -> BTreeSet<String> {
 
 /// Where a text names the first of its statistics.
 pub(crate) fn statistic_at(text: &str) -> Option<usize> {
-    let mut parts = text.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '.')).scan(0, |at, part| {
-        let start = *at;
-        *at += part.len();
-        Some((start, part))
-    });
-    parts.find(|(_, part)| !statistics(part).is_empty()).map(|(start, _)| start)
+    let mut parts = text
+        .split_inclusive(|c: char| !(c.is_alphanumeric() || c == '.'))
+        .scan(0, |at, part| {
+            let start = *at;
+            *at += part.len();
+            Some((start, part))
+        });
+    parts
+        .find(|(_, part)| !statistics(part).is_empty())
+        .map(|(start, _)| start)
 }
 
 const STATISTICS: [&str; 4] = ["mean", "median", "max", "min"];
 
 fn is_percentile(word: &str) -> bool {
-    word.strip_prefix('p').is_some_and(|digits| digits.len() >= 2 && digits.parse::<f64>().is_ok())
+    word.strip_prefix('p')
+        .is_some_and(|digits| digits.len() >= 2 && digits.parse::<f64>().is_ok())
 }
 
 /// Number words up to twelve.
 pub(crate) fn number_word(word: &str) -> Option<f64> {
     const NAMES: [&str; 13] = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-        "twelve",
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+        "eleven", "twelve",
     ];
     NAMES
         .iter()

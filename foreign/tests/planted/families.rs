@@ -38,9 +38,22 @@ const LOADS: &str = "## Load
 ";
 
 pub(crate) fn cases() -> Vec<(Case, String)> {
-    let case = |rule, report, from, to| Case { rule, report, from, to };
+    let case = |rule, report, from, to| Case {
+        rule,
+        report,
+        from,
+        to,
+    };
     let list: Vec<(&str, Case)> = vec![
-        ("", case(Rule::Shape, "| a | b |\n|---|---|\n| x | 1.5 |\n| y | 2.5 |\n", "| y | 2.5 |", "| y |")),
+        (
+            "",
+            case(
+                Rule::Shape,
+                "| a | b |\n|---|---|\n| x | 1.5 |\n| y | 2.5 |\n",
+                "| y | 2.5 |",
+                "| y |",
+            ),
+        ),
         (
             "",
             case(
@@ -50,9 +63,33 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "red-3 32",
             ),
         ),
-        ("", case(Rule::Arith, "Of all, 60.0% (12 of 20) passed.\n", "60.0%", "65.0%")),
-        ("", case(Rule::Arith, "Latency fell from 200 ms to 150 ms (-25%).\n", "-25%", "-45%")),
-        ("", case(Rule::Arith, "It loses 0.186 of efficiency (0.686 → 0.500).\n", "0.186", "0.196")),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "Of all, 60.0% (12 of 20) passed.\n",
+                "60.0%",
+                "65.0%",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "Latency fell from 200 ms to 150 ms (-25%).\n",
+                "-25%",
+                "-45%",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "It loses 0.186 of efficiency (0.686 → 0.500).\n",
+                "0.186",
+                "0.196",
+            ),
+        ),
         (
             "",
             case(
@@ -62,8 +99,24 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "70%",
             ),
         ),
-        ("", case(Rule::Arith, "Throughput grew 100 → 300 tok/s (3.0x).\n", "3.0x", "4.0x")),
-        ("", case(Rule::Base, "Throughput grew 1000 → 1250 tok/s (+25%).\n", "+25%", "+20%")),
+        (
+            "",
+            case(
+                Rule::Arith,
+                "Throughput grew 100 → 300 tok/s (3.0x).\n",
+                "3.0x",
+                "4.0x",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Base,
+                "Throughput grew 1000 → 1250 tok/s (+25%).\n",
+                "+25%",
+                "+20%",
+            ),
+        ),
         (
             "",
             case(
@@ -73,7 +126,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "66 cells",
             ),
         ),
-        ("", case(Rule::Count, "We ran 6 levels {1, 2, 4, 8, 16, 32} each.\n", "6 levels", "5 levels")),
+        (
+            "",
+            case(
+                Rule::Count,
+                "We ran 6 levels {1, 2, 4, 8, 16, 32} each.\n",
+                "6 levels",
+                "5 levels",
+            ),
+        ),
         (
             "",
             case(
@@ -83,7 +144,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "8 break",
             ),
         ),
-        ("", case(Rule::Time, "The run took from 10:00 to 11:30 (90 min).\n", "90 min", "45 min")),
+        (
+            "",
+            case(
+                Rule::Time,
+                "The run took from 10:00 to 11:30 (90 min).\n",
+                "90 min",
+                "45 min",
+            ),
+        ),
         (
             "",
             case(
@@ -183,7 +252,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "at N=8",
             ),
         ),
-        (LADDER, case(Rule::Ratio, "The N=1→N=2 step is 5x smaller than the N=4→N=8 step.\n", "5x", "20x")),
+        (
+            LADDER,
+            case(
+                Rule::Ratio,
+                "The N=1→N=2 step is 5x smaller than the N=4→N=8 step.\n",
+                "5x",
+                "20x",
+            ),
+        ),
         (
             LADDER,
             case(
@@ -193,7 +270,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "under 0.02",
             ),
         ),
-        (LADDER, case(Rule::Quant, "Every model stays above 0.64 at N=8.\n", "0.64", "0.66")),
+        (
+            LADDER,
+            case(
+                Rule::Quant,
+                "Every model stays above 0.64 at N=8.\n",
+                "0.64",
+                "0.66",
+            ),
+        ),
         (
             LADDER,
             case(
@@ -205,7 +290,12 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         ),
         (
             LADDER,
-            case(Rule::Mono, "Efficiency falls monotonically with N.\n", "0.880 | 0.650", "0.880 | 0.890"),
+            case(
+                Rule::Mono,
+                "Efficiency falls monotonically with N.\n",
+                "0.880 | 0.650",
+                "0.880 | 0.890",
+            ),
         ),
         (
             LADDER,
@@ -216,8 +306,24 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "birch-7b > cedar-7b",
             ),
         ),
-        (SYSTEMS, case(Rule::Range, "Swift trails by 20-26% across all metrics.\n", "20-26%", "24-37%")),
-        (SYSTEMS, case(Rule::Win, "Robin wins 4 of 4 metrics.\n", "4 of 4", "3 of 4")),
+        (
+            SYSTEMS,
+            case(
+                Rule::Range,
+                "Swift trails by 20-26% across all metrics.\n",
+                "20-26%",
+                "24-37%",
+            ),
+        ),
+        (
+            SYSTEMS,
+            case(
+                Rule::Win,
+                "Robin wins 4 of 4 metrics.\n",
+                "4 of 4",
+                "3 of 4",
+            ),
+        ),
         (
             SYSTEMS,
             case(
@@ -229,14 +335,40 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         ),
         (
             SYSTEMS,
-            case(Rule::Unit, "With an MFU of 16.0% it is 20% lower than Robin.\n", "20% lower", "4% lower"),
+            case(
+                Rule::Unit,
+                "With an MFU of 16.0% it is 20% lower than Robin.\n",
+                "20% lower",
+                "4% lower",
+            ),
         ),
-        (SYSTEMS, case(Rule::Unit, "The tree costs 20% MFU here.\n", "20% MFU", "4% MFU")),
         (
             SYSTEMS,
-            case(Rule::Bind, "P95 latency is 35% higher than Robin at 8 users.\n", "8 users", "16 users"),
+            case(
+                Rule::Unit,
+                "The tree costs 20% MFU here.\n",
+                "20% MFU",
+                "4% MFU",
+            ),
         ),
-        (LOADS, case(Rule::Bind, "Mean TTFT increases 90% from 10→100 users.\n", "90%", "167%")),
+        (
+            SYSTEMS,
+            case(
+                Rule::Bind,
+                "P95 latency is 35% higher than Robin at 8 users.\n",
+                "8 users",
+                "16 users",
+            ),
+        ),
+        (
+            LOADS,
+            case(
+                Rule::Bind,
+                "Mean TTFT increases 90% from 10→100 users.\n",
+                "90%",
+                "167%",
+            ),
+        ),
         (
             "",
             case(
@@ -282,7 +414,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "§7",
             ),
         ),
-        ("", case(Rule::Ref, "# 1. A\n\n## 1.1 B\n\nx\n\n# 2. C\n\n## 2.1 D\n\ny\n", "2.1 D", "3.1 D")),
+        (
+            "",
+            case(
+                Rule::Ref,
+                "# 1. A\n\n## 1.1 B\n\nx\n\n# 2. C\n\n## 2.1 D\n\ny\n",
+                "2.1 D",
+                "3.1 D",
+            ),
+        ),
         (
             "",
             case(
@@ -338,5 +478,7 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
             ),
         ),
     ];
-    list.into_iter().map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report))).collect()
+    list.into_iter()
+        .map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report)))
+        .collect()
 }

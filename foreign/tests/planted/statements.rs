@@ -58,36 +58,100 @@ const METRICS: &str = "## Tests
 
 pub(crate) fn cases() -> Vec<(Case, String)> {
     let quantifiers = [
-        (DELTAS, "The mean delta is positive on at least 3 of 4 workloads.\n", "at least 3", "more than 3"),
+        (
+            DELTAS,
+            "The mean delta is positive on at least 3 of 4 workloads.\n",
+            "at least 3",
+            "more than 3",
+        ),
         (
             DELTAS,
             "The mean delta is negative on fewer than 2 of 4 workloads.\n",
             "fewer than 2",
             "at least 2",
         ),
-        (DELTAS, "At least 2 of 4 workloads are directional.\n", "At least 2", "Fewer than 2"),
+        (
+            DELTAS,
+            "At least 2 of 4 workloads are directional.\n",
+            "At least 2",
+            "Fewer than 2",
+        ),
         (DELTAS, "Most workloads are directional.\n", "Most", "No"),
         (DELTAS, "Most workloads are directional.\n", "Most", "All"),
-        (CURVES, "All 4 curves fall at each step.\n", "All 4 curves fall", "None of the 4 curves fall"),
-        (CURVES, "Every efficiency lies above the serial reference.\n", "Every", "No"),
-        (CURVES, "No workload has an efficiency below 0.65.\n", "No", "Every"),
-        (CURVES, "All 4 fitted shares lie within 0.01 of the planted shares.\n", "All", "None of the"),
-        (OUTCOMES, "No request failed.\n", "No request", "Every request"),
+        (
+            CURVES,
+            "All 4 curves fall at each step.\n",
+            "All 4 curves fall",
+            "None of the 4 curves fall",
+        ),
+        (
+            CURVES,
+            "Every efficiency lies above the serial reference.\n",
+            "Every",
+            "No",
+        ),
+        (
+            CURVES,
+            "No workload has an efficiency below 0.65.\n",
+            "No",
+            "Every",
+        ),
+        (
+            CURVES,
+            "All 4 fitted shares lie within 0.01 of the planted shares.\n",
+            "All",
+            "None of the",
+        ),
+        (
+            OUTCOMES,
+            "No request failed.\n",
+            "No request",
+            "Every request",
+        ),
         (
             "",
             "Swift answers every prompt of the chat workload at 8 clients.\n\n## Conclusion\n\n- Claimed: *Swift answers every prompt of the chat workload at 8 clients.*\n",
             "Claimed: *Swift answers every",
             "Claimed: *Swift answers no",
         ),
-        (OUTCOMES, "No request failed.\n", "| robin | 500 | 0", "| robin | 500 | 3"),
+        (
+            OUTCOMES,
+            "No request failed.\n",
+            "| robin | 500 | 0",
+            "| robin | 500 | 3",
+        ),
     ];
-    let counts =
-        [(DELTAS, "The mean delta is positive on exactly 3 of 4 workloads.\n", "exactly 3", "exactly 2")];
+    let counts = [(
+        DELTAS,
+        "The mean delta is positive on exactly 3 of 4 workloads.\n",
+        "exactly 3",
+        "exactly 2",
+    )];
     let statistics = [
-        (OUTCOMES, "For swift the P99 TTFT is 842.0 ms.\n", "the P99", "the mean"),
-        (OUTCOMES, "The lower mean TTFT is 98.3 ms.\n", "mean TTFT", "P99 TTFT"),
-        (STATISTICS, "Robin has a median TPOT of 17.2 ms.\n", "a median", "a mean"),
-        (METRICS, "The median wait is 0.58× as long (p 0.008).\n", "median", "mean"),
+        (
+            OUTCOMES,
+            "For swift the P99 TTFT is 842.0 ms.\n",
+            "the P99",
+            "the mean",
+        ),
+        (
+            OUTCOMES,
+            "The lower mean TTFT is 98.3 ms.\n",
+            "mean TTFT",
+            "P99 TTFT",
+        ),
+        (
+            STATISTICS,
+            "Robin has a median TPOT of 17.2 ms.\n",
+            "a median",
+            "a mean",
+        ),
+        (
+            METRICS,
+            "The median wait is 0.58× as long (p 0.008).\n",
+            "median",
+            "mean",
+        ),
         (
             "",
             "## Waits\n\n**Table 2.** The p99 of the wait.\n\n| Engine | Wait p99 (ms) |\n|---|---:|\n| swift | 842.0 |\n| robin | 911.5 |\n",
@@ -103,7 +167,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
     ];
     let planted = |rule| {
         move |(before, report, from, to): (&str, &'static str, _, _)| {
-            (Case { rule, report, from, to }, format!("{before}{report}"))
+            (
+                Case {
+                    rule,
+                    report,
+                    from,
+                    to,
+                },
+                format!("{before}{report}"),
+            )
         }
     };
     quantifiers
@@ -118,17 +190,29 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
 #[test]
 fn a_statement_that_leaves_the_table_is_not_judged() {
     let reports = [
-        (DELTAS, "The mean delta is positive on all 4 workloads after warm-up."),
+        (
+            DELTAS,
+            "The mean delta is positive on all 4 workloads after warm-up.",
+        ),
         (DELTAS, "No workload but search is equivalent."),
         (DELTAS, "Every workload is directional at 64 clients."),
-        (DELTAS, "Every workload of the second campaign is directional."),
+        (
+            DELTAS,
+            "Every workload of the second campaign is directional.",
+        ),
         (CURVES, "All 7 curves fall at each step."),
         (CURVES, "Not all curves fall at each step."),
         (OUTCOMES, "Every warm-up request failed."),
         (OUTCOMES, "At least 3 of 1000 requests failed."),
-        (CURVES, "At least 3 of 4 requests have an efficiency above 0.9."),
+        (
+            CURVES,
+            "At least 3 of 4 requests have an efficiency above 0.9.",
+        ),
         (CURVES, "Fewer than 2 of 4 repetitions fall at each step."),
-        (OUTCOMES, "The median of the mean TTFT is 109.9 ms, the largest P99 TTFT 911.5 ms."),
+        (
+            OUTCOMES,
+            "The median of the mean TTFT is 109.9 ms, the largest P99 TTFT 911.5 ms.",
+        ),
         (STATISTICS, "The mean p99 TPOT is 44.6 ms."),
         (STATISTICS, "The mean throughput is 17.2 tok/s."),
         (METRICS, "The mean load was 0.58× (12 clients)."),

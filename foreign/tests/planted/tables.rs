@@ -54,7 +54,12 @@ A cell breaks at the first N whose efficiency falls below 0.65.
 ";
 
 pub(crate) fn cases() -> Vec<(Case, String)> {
-    let case = |rule, report, from, to| Case { rule, report, from, to };
+    let case = |rule, report, from, to| Case {
+        rule,
+        report,
+        from,
+        to,
+    };
     let list: Vec<(&str, Case)> = vec![
         // Two tables with the keys workload, engine and clients; the second has them in another order.
         (
@@ -67,8 +72,24 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
             ),
         ),
         // The number of a sentence is that of the row that the sentence names.
-        (LADDER, case(Rule::Same, "Here cedar-7b keeps 0.660 in the end.\n", "keeps 0.660", "keeps 0.680")),
-        (LADDER, case(Rule::Bind, "Here cedar-7b keeps 0.660 in the end.\n", "keeps 0.660", "keeps 0.650")),
+        (
+            LADDER,
+            case(
+                Rule::Same,
+                "Here cedar-7b keeps 0.660 in the end.\n",
+                "keeps 0.660",
+                "keeps 0.680",
+            ),
+        ),
+        (
+            LADDER,
+            case(
+                Rule::Bind,
+                "Here cedar-7b keeps 0.660 in the end.\n",
+                "keeps 0.660",
+                "keeps 0.650",
+            ),
+        ),
         (
             GRID,
             case(
@@ -87,9 +108,28 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "it is 48.25",
             ),
         ),
-        (BREAKS, case(Rule::Mono, "End.\n", "0.610 | 0.633", "0.655 | 0.633")),
-        (BREAKS, case(Rule::Ident, "End.\n", "| oak-7b chat | 32 | 32 |", "| oak-7b chat | never | 32 |")),
-        (BREAKS, case(Rule::Grain, "At N=8 the worst model is at 0.712.\n", "worst model", "worst cell")),
+        (
+            BREAKS,
+            case(Rule::Mono, "End.\n", "0.610 | 0.633", "0.655 | 0.633"),
+        ),
+        (
+            BREAKS,
+            case(
+                Rule::Ident,
+                "End.\n",
+                "| oak-7b chat | 32 | 32 |",
+                "| oak-7b chat | never | 32 |",
+            ),
+        ),
+        (
+            BREAKS,
+            case(
+                Rule::Grain,
+                "At N=8 the worst model is at 0.712.\n",
+                "worst model",
+                "worst cell",
+            ),
+        ),
         (
             "",
             case(
@@ -126,8 +166,24 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "Peak throughput | 1637.6",
             ),
         ),
-        (VERDICTS, case(Rule::Count, "The delta is significant on 3 of 4 workloads.\n", "3 of 4", "2 of 4")),
-        (VERDICTS, case(Rule::Count, "Three of four workloads are directional.\n", "Three", "Two")),
+        (
+            VERDICTS,
+            case(
+                Rule::Count,
+                "The delta is significant on 3 of 4 workloads.\n",
+                "3 of 4",
+                "2 of 4",
+            ),
+        ),
+        (
+            VERDICTS,
+            case(
+                Rule::Count,
+                "Three of four workloads are directional.\n",
+                "Three",
+                "Two",
+            ),
+        ),
         (
             VERDICTS,
             case(
@@ -137,7 +193,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "on search and code",
             ),
         ),
-        ("", case(Rule::Count, "Of the plan 318 of 320 cells are ok, 2 failed.\n", "318 of", "308 of")),
+        (
+            "",
+            case(
+                Rule::Count,
+                "Of the plan 318 of 320 cells are ok, 2 failed.\n",
+                "318 of",
+                "308 of",
+            ),
+        ),
         (
             "",
             case(
@@ -149,7 +213,12 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         ),
         (
             "| Metric | Swift |\n|---|---|\n| Throughput | 1637.6 tok/s |\n\n",
-            case(Rule::Arith, "- Target: 1800-1900 tok/s (10-16% improvement)\n", "10-16%", "10-13%"),
+            case(
+                Rule::Arith,
+                "- Target: 1800-1900 tok/s (10-16% improvement)\n",
+                "10-16%",
+                "10-13%",
+            ),
         ),
         (
             "## Load\n\n",
@@ -188,7 +257,15 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
             ),
         ),
         // The numbers of one sentence.
-        ("", case(Rule::Count, "In all 14 of 16 rows are ok.\n", "14 of", "17 of")),
+        (
+            "",
+            case(
+                Rule::Count,
+                "In all 14 of 16 rows are ok.\n",
+                "14 of",
+                "17 of",
+            ),
+        ),
         (
             "",
             case(
@@ -225,8 +302,24 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
                 "−0.1255",
             ),
         ),
-        ("", case(Rule::Unit, "The 95 % bootstrap interval is wide.\n", "95 %", "95 percentage points")),
-        ("", case(Rule::Bind, "It is 0.841 for swift against 0.743 for robin.\n", "robin", "swift")),
+        (
+            "",
+            case(
+                Rule::Unit,
+                "The 95 % bootstrap interval is wide.\n",
+                "95 %",
+                "95 percentage points",
+            ),
+        ),
+        (
+            "",
+            case(
+                Rule::Bind,
+                "It is 0.841 for swift against 0.743 for robin.\n",
+                "robin",
+                "swift",
+            ),
+        ),
         (
             "The 95 % interval is in Table 1. A 95 % interval is by t. Each 95 % interval is wide. No 95 % interval is read.\n\n",
             case(
@@ -238,12 +331,22 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         ),
         (
             "",
-            case(Rule::Ref, "Table 1. A.\n\nx\n\nTable 2. B.\n\nx\n\nTable 3. C.\n", "Table 2.", "Table 7."),
+            case(
+                Rule::Ref,
+                "Table 1. A.\n\nx\n\nTable 2. B.\n\nx\n\nTable 3. C.\n",
+                "Table 2.",
+                "Table 7.",
+            ),
         ),
         // Attributes of a restated cell.
         (
             VERDICTS,
-            case(Rule::Same, "On search the delta is +0.0757 here.\n", "+0.0757 here", "−0.0757 here"),
+            case(
+                Rule::Same,
+                "On search the delta is +0.0757 here.\n",
+                "+0.0757 here",
+                "−0.0757 here",
+            ),
         ),
         (
             GRID,
@@ -256,7 +359,12 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
         ),
         (
             GRID,
-            case(Rule::Stat, "With swift on chat and 8 clients the p50 is 1758 ms.\n", "the p50", "the p95"),
+            case(
+                Rule::Stat,
+                "With swift on chat and 8 clients the p50 is 1758 ms.\n",
+                "the p50",
+                "the p95",
+            ),
         ),
         // The rows of a grid.
         (
@@ -278,5 +386,7 @@ pub(crate) fn cases() -> Vec<(Case, String)> {
             ),
         ),
     ];
-    list.into_iter().map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report))).collect()
+    list.into_iter()
+        .map(|(before, case)| (Case { ..case }, format!("{before}{}", case.report)))
+        .collect()
 }

@@ -20,7 +20,9 @@ use crate::experiment::Order;
 use crate::lease::Leases;
 use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
-use crate::stage::{Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress};
+use crate::stage::{
+    Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress,
+};
 
 /// What all attempts of a run share.
 pub(super) struct Context<'a> {
@@ -56,7 +58,11 @@ pub(super) struct Finished {
 
 impl Attempts {
     pub(super) fn new() -> Self {
-        Self { started: jiff::Timestamp::now(), clock: Instant::now(), list: Vec::new() }
+        Self {
+            started: jiff::Timestamp::now(),
+            clock: Instant::now(),
+            list: Vec::new(),
+        }
     }
 
     /// Notes a failure; returns whether to try again.
@@ -78,8 +84,16 @@ impl Attempts {
             }
         };
         let reason = Some(failure.reason.clone());
-        self.list.push(Attempt { status: failure.status, reason, seconds, evidence });
-        let retry = matches!(failure.status, CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout);
+        self.list.push(Attempt {
+            status: failure.status,
+            reason,
+            seconds,
+            evidence,
+        });
+        let retry = matches!(
+            failure.status,
+            CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout
+        );
         Ok(retry && self.list.len() <= task.retries as usize)
     }
 
@@ -111,9 +125,14 @@ pub(super) fn attempt(
     earlier: &Attempts,
 ) -> Result<(Result<Done, Failure>, f64), PipelineError> {
     let attempt = earlier.count() + 1;
-    (context.listener)(&Event::CellStarted { cell: task.name.clone(), attempt });
-    let path =
-        context.scratch.make().map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
+    (context.listener)(&Event::CellStarted {
+        cell: task.name.clone(),
+        attempt,
+    });
+    let path = context
+        .scratch
+        .make()
+        .map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
     let (progress, name) = (context.progress.clone(), task.name.clone());
     let tell = move |p: Progress| {
         // Nobody listens any more only when the run is over.
@@ -139,16 +158,23 @@ pub(super) fn attempt(
     let result = control.check().and_then(|()| {
         catch_unwind(AssertUnwindSafe(|| task.kind.run(&job))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(Failure::failed(format!("the stage kind `{}` panicked: {text}", task.kind.name()))
-                .hint("this is a bug in the stage kind, please report it"))
+            let text = text
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            Err(Failure::failed(format!(
+                "the stage kind `{}` panicked: {text}",
+                task.kind.name()
+            ))
+            .hint("this is a bug in the stage kind, please report it"))
         })
     });
     let seconds = clock.elapsed().as_secs_f64();
     // Outputs may be files in the scratch directory: take them before it goes.
     let result = match result {
         Ok(mut done) => take(context.store, &mut done.outputs)?.map(|()| done),
-        Err(mut failure) => take(context.store, &mut failure.evidence)?.map_or_else(Err, |()| Err(failure)),
+        Err(mut failure) => {
+            take(context.store, &mut failure.evidence)?.map_or_else(Err, |()| Err(failure))
+        }
     };
     // A live resource writes on, its log for instance, and others read that: its directory stays
     // until the run ends.
@@ -190,7 +216,12 @@ fn keep(
         if output.name.is_empty() || output.name.contains(['\n', '\r']) {
             return Ok(Err(format!("{:?} is no name for an output", output.name)));
         }
-        let artifact = Artifact { digest, media: output.media, bytes, rows: output.rows };
+        let artifact = Artifact {
+            digest,
+            media: output.media,
+            bytes,
+            rows: output.rows,
+        };
         if kept.insert(output.name.clone(), artifact).is_some() {
             return Ok(Err(format!("two outputs are named `{}`", output.name)));
         }
@@ -200,9 +231,12 @@ fn keep(
 
 /// The digest that an object's path in the store stands for.
 fn digest_of(path: &std::path::Path) -> Digest {
-    let part = |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
+    let part =
+        |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
     let hex = part(path.parent().and_then(|p| p.file_name())) + &part(path.file_name());
-    format!("b3:{hex}").parse().expect("`take` left a path of the store")
+    format!("b3:{hex}")
+        .parse()
+        .expect("`take` left a path of the store")
 }
 
 /// Returns the digest of an output's bytes, wherever they are.
@@ -234,7 +268,12 @@ pub(super) fn succeed(
         }
     };
     warn(context, task, &done.warnings);
-    attempts.list.push(Attempt { status: CellStatus::Ok, reason: None, seconds, evidence: BTreeMap::new() });
+    attempts.list.push(Attempt {
+        status: CellStatus::Ok,
+        reason: None,
+        seconds,
+        evidence: BTreeMap::new(),
+    });
     let mut record = record(context, task, attempts);
     record.outputs = outputs;
     record.observations = done.observations;
@@ -243,7 +282,11 @@ pub(super) fn succeed(
     let text = outputs_text(&record.outputs).into();
     Ok(Finished {
         cell: task.cell,
-        outcome: Outcome::Ok { key: task.key, record: digest, outputs: text },
+        outcome: Outcome::Ok {
+            key: task.key,
+            record: digest,
+            outputs: text,
+        },
         commit: record.commit(digest),
         evidence: BTreeMap::new(),
         hint: None,
@@ -258,7 +301,11 @@ pub(super) fn fail(
     attempts: Attempts,
     failure: Failure,
 ) -> Result<Finished, PipelineError> {
-    let evidence = attempts.list.last().map(|a| a.evidence.clone()).unwrap_or_default();
+    let evidence = attempts
+        .list
+        .last()
+        .map(|a| a.evidence.clone())
+        .unwrap_or_default();
     warn(context, task, &failure.warnings);
     let mut record = record(context, task, attempts);
     record.status = failure.status;
@@ -270,7 +317,12 @@ pub(super) fn fail(
     let reason = failure.reason.into();
     Ok(Finished {
         cell: task.cell,
-        outcome: Outcome::Not { status: failure.status, reason, key: Some(task.key), record: Some(digest) },
+        outcome: Outcome::Not {
+            status: failure.status,
+            reason,
+            key: Some(task.key),
+            record: Some(digest),
+        },
         commit: record.commit(digest),
         evidence,
         hint: failure.hint,
@@ -280,7 +332,9 @@ pub(super) fn fail(
 
 fn warn(context: &Context<'_>, task: &Task<'_>, warnings: &[String]) {
     for warning in warnings {
-        (context.listener)(&Event::Warning { message: format!("{}: {warning}", task.name) });
+        (context.listener)(&Event::Warning {
+            message: format!("{}: {warning}", task.name),
+        });
     }
 }
 

@@ -104,13 +104,22 @@ pub fn run(
     listener: &(dyn Fn(&Event) + Sync),
 ) -> Result<RunSummary, PipelineError> {
     let at_root = |e| PipelineError::Io(store.root().to_owned(), e);
-    for reaped in reap_orphans(store.root()).map_err(at_root)?.into_iter().filter(|r| r.stopped) {
+    for reaped in reap_orphans(store.root())
+        .map_err(at_root)?
+        .into_iter()
+        .filter(|r| r.stopped)
+    {
         let cell = reaped.document.cell;
-        listener(&Event::Warning { message: format!("stopped what an earlier run left behind for {cell}") });
+        listener(&Event::Warning {
+            message: format!("stopped what an earlier run left behind for {cell}"),
+        });
     }
     if store.needs_rebuild()? {
         let report = store.rebuild(crate::record::view)?;
-        let message = format!("the store's index was lost and is rebuilt from {} records", report.records);
+        let message = format!(
+            "the store's index was lost and is rebuilt from {} records",
+            report.records
+        );
         listener(&Event::Warning { message });
     }
     // A sweep of the store that runs meanwhile leaves alone what this run rests on.
@@ -134,14 +143,21 @@ pub fn run(
         progress,
         scratch: Scratch::new(store.root()).map_err(at_root)?,
         build: options.build.clone(),
-        environment: std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect(),
+        environment: std::env::vars_os()
+            .map(|(name, _)| name.to_string_lossy().into_owned())
+            .collect(),
         claims: crate::experiment::claims_digests(&experiment.spec),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for (cell, p) in told {
                 let crate::stage::Progress { done, total, what } = p;
-                listener(&Event::CellProgress { cell, done, total, what });
+                listener(&Event::CellProgress {
+                    cell,
+                    done,
+                    total,
+                    what,
+                });
             }
         });
         // The executor holds the other end of the channel: it goes before the scope ends.
@@ -180,7 +196,8 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 
     fn drive(&mut self) -> Result<(), PipelineError> {
-        let count = |pick: fn(&State) -> bool| self.session.states.iter().filter(|s| pick(s)).count();
+        let count =
+            |pick: fn(&State) -> bool| self.session.states.iter().filter(|s| pick(s)).count();
         let blocked = |s: &State| matches!(s, State::Settled(Outcome::Not { .. }));
         (self.context.listener)(&Event::PlanMade {
             cells: self.session.graph.cells,
@@ -223,7 +240,9 @@ impl<'a, 'l> Executor<'a, 'l> {
             }
         }
         for cell in std::mem::take(&mut self.session.newly_settled) {
-            let Some(outcome) = self.session.settled(cell) else { continue };
+            let Some(outcome) = self.session.settled(cell) else {
+                continue;
+            };
             let reason = match outcome {
                 Outcome::Ok { .. } => None,
                 Outcome::Not { reason, .. } => Some(reason.to_string()),
@@ -258,12 +277,16 @@ impl<'a, 'l> Executor<'a, 'l> {
     /// Takes the ready cell that needs the fewest starts, the first in the order asked for among
     /// equals.
     fn next_bound(&mut self) -> Option<usize> {
-        self.ready_bound.retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
+        self.ready_bound
+            .retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
         let mut best: Option<(usize, Option<Digest>, usize, usize)> = None;
         for at in 0..self.ready_bound.len() {
             let cell = self.ready_bound[at];
             let graph = &self.session.graph;
-            let starts = resources_of(graph, cell).into_iter().filter(|r| !self.live.has(*r)).count();
+            let starts = resources_of(graph, cell)
+                .into_iter()
+                .filter(|r| !self.live.has(*r))
+                .count();
             let starts = starts + usize::from(graph.class(cell) == Class::Resource);
             let seed = self.context.seed;
             let rank = (self.context.order == Order::Shuffled).then(|| {
@@ -294,7 +317,9 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     /// Executes a measurement or a resource.
     fn bound(&mut self, cell: usize) -> Result<(), PipelineError> {
-        let State::Ready(key) = self.session.states[cell] else { return Ok(()) };
+        let State::Ready(key) = self.session.states[cell] else {
+            return Ok(());
+        };
         let needed = resources_of(&self.session.graph, cell);
         if let Some(reason) = needed.iter().find_map(|r| self.dead.get(r)) {
             let outcome = Outcome::skipped(reason.as_str());
@@ -304,7 +329,11 @@ impl<'a, 'l> Executor<'a, 'l> {
         match self.ensure_live(cell)? {
             Alive::Yes => {}
             Alive::Replanned => return Ok(()),
-            Alive::No { resource, failure, evidence } => {
+            Alive::No {
+                resource,
+                failure,
+                evidence,
+            } => {
                 return self.not_alive(cell, key, &resource, failure, evidence);
             }
         }
@@ -313,7 +342,10 @@ impl<'a, 'l> Executor<'a, 'l> {
             self.make_room(cell, &needed)?;
         }
         let exclusive = self.exclusive_names(cell);
-        if !self.exclusives.acquire(&exclusive, &self.context.cancelled, self.context.listener)? {
+        if !self
+            .exclusives
+            .acquire(&exclusive, &self.context.cancelled, self.context.listener)?
+        {
             self.interrupt();
             return Ok(());
         }
@@ -344,7 +376,9 @@ impl<'a, 'l> Executor<'a, 'l> {
     /// settled otherwise meanwhile.
     fn attempts(&mut self, cell: usize, key: ActionKey) -> Result<Option<Finished>, PipelineError> {
         if self.session.graph.class(cell) == Class::Resource {
-            (self.context.listener)(&Event::ResourceStarted { cell: self.session.graph.name(cell) });
+            (self.context.listener)(&Event::ResourceStarted {
+                cell: self.session.graph.name(cell),
+            });
             self.resource_starts += 1;
         }
         let mut task = self.task(cell, key);
@@ -353,7 +387,9 @@ impl<'a, 'l> Executor<'a, 'l> {
             task.connect(&self.session.graph, |c| self.live.json(c));
             let (result, seconds) = attempt(&self.context, &task, &attempts)?;
             match result {
-                Ok(done) => return succeed(&self.context, &task, attempts, done, seconds).map(Some),
+                Ok(done) => {
+                    return succeed(&self.context, &task, attempts, done, seconds).map(Some);
+                }
                 Err(mut failure) => {
                     if !attempts.again(&self.context, &task, &mut failure, seconds)? {
                         return fail(&self.context, &task, attempts, failure).map(Some);
@@ -364,7 +400,11 @@ impl<'a, 'l> Executor<'a, 'l> {
             match self.ensure_live(cell)? {
                 Alive::Yes => {}
                 Alive::Replanned => return Ok(None),
-                Alive::No { resource, failure, evidence } => {
+                Alive::No {
+                    resource,
+                    failure,
+                    evidence,
+                } => {
                     self.not_alive(cell, key, &resource, failure, evidence)?;
                     return Ok(None);
                 }
@@ -386,12 +426,19 @@ impl<'a, 'l> Executor<'a, 'l> {
         let needed = resources_of(&self.session.graph, cell);
         if failure.status == CellStatus::Interrupted {
             self.interrupt();
-        } else if let Some(dead) = needed.into_iter().find(|r| self.session.graph.name(*r) == resource) {
+        } else if let Some(dead) = needed
+            .into_iter()
+            .find(|r| self.session.graph.name(*r) == resource)
+        {
             self.dead.insert(dead, reason.clone());
         }
         self.evidence.insert(cell, evidence);
-        let outcome =
-            Outcome::Not { status: failure.status, reason: reason.into(), key: Some(key), record: None };
+        let outcome = Outcome::Not {
+            status: failure.status,
+            reason: reason.into(),
+            key: Some(key),
+            record: None,
+        };
         self.settle_without_executing(cell, outcome, failure.hint)
     }
 
@@ -411,13 +458,22 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     /// Takes in what came of a cell.
     pub(super) fn finish(&mut self, finished: Finished) -> Result<(), PipelineError> {
-        let Finished { cell, outcome, commit, evidence, hint, lease: _ } = finished;
+        let Finished {
+            cell,
+            outcome,
+            commit,
+            evidence,
+            hint,
+            lease: _,
+        } = finished;
         self.executed += 1;
         if !evidence.is_empty() {
             self.evidence.insert(cell, evidence);
         }
         self.ended(cell, &outcome, hint, commit.seconds);
-        self.session.results.insert(cell, (commit.key, outcome.clone()));
+        self.session
+            .results
+            .insert(cell, (commit.key, outcome.clone()));
         self.commits.push(commit);
         self.session.settle(cell, outcome)?;
         self.collect();
@@ -463,7 +519,9 @@ impl<'a, 'l> Executor<'a, 'l> {
     fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
         let why = match &self.stopped {
             Some(Stop::Interrupted) => "not reached: the run was interrupted".to_owned(),
-            Some(Stop::Failed(cell)) => format!("not reached: the run stopped when `{cell}` failed"),
+            Some(Stop::Failed(cell)) => {
+                format!("not reached: the run stopped when `{cell}` failed")
+            }
             None => "not reached".to_owned(),
         };
         for cell in 0..self.session.graph.cells {
@@ -476,7 +534,10 @@ impl<'a, 'l> Executor<'a, 'l> {
         let lock = self.session.to_lock();
         let written = lock.write(&path)?;
         let summary = summary(&mut self, path, written)?;
-        (self.context.listener)(&Event::RunEnded { counts: summary.counts.clone(), trail: summary.trail });
+        (self.context.listener)(&Event::RunEnded {
+            counts: summary.counts.clone(),
+            trail: summary.trail,
+        });
         Ok(summary)
     }
 }
@@ -486,8 +547,10 @@ fn feeding_stages(session: &Session<'_>) -> Vec<bool> {
     let nodes = &session.graph.nodes;
     let mut feeds = vec![false; nodes.len()];
     for number in (0..nodes.len()).rev() {
-        feeds[number] =
-            nodes[number].readers.iter().any(|(r, _)| feeds[*r] || nodes[*r].stage.class != Class::Pure);
+        feeds[number] = nodes[number]
+            .readers
+            .iter()
+            .any(|(r, _)| feeds[*r] || nodes[*r].stage.class != Class::Pure);
     }
     feeds
 }

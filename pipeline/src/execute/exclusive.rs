@@ -23,7 +23,10 @@ pub(super) struct Exclusives {
 
 impl Exclusives {
     pub(super) fn new(store_root: &Path) -> Self {
-        Self { folder: store_root.join("locks"), held: BTreeMap::new() }
+        Self {
+            folder: store_root.join("locks"),
+            held: BTreeMap::new(),
+        }
     }
 
     /// Takes names, waiting for other processes; returns false if the user stopped the wait.
@@ -58,7 +61,11 @@ impl Exclusives {
         let path = self.folder.join(format!("{}.lock", file_name(name)));
         let error = |e| PipelineError::Io(path.clone(), e);
         fs::create_dir_all(&self.folder).map_err(error)?;
-        let file = File::options().create(true).append(true).open(&path).map_err(error)?;
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(error)?;
         let mut told = false;
         loop {
             match file.try_lock() {
@@ -67,7 +74,9 @@ impl Exclusives {
                 Err(TryLockError::WouldBlock) => {}
             }
             if !std::mem::replace(&mut told, true) {
-                listener(&Event::Waiting { exclusive: name.to_owned() });
+                listener(&Event::Waiting {
+                    exclusive: name.to_owned(),
+                });
             }
             if cancelled.load(Ordering::Relaxed) {
                 return Ok(false);
@@ -93,5 +102,13 @@ impl Exclusives {
 /// A file name for any name, different ones for different names.
 fn file_name(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02x}") }).collect()
+    name.bytes()
+        .map(|b| {
+            if plain(b) {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02x}")
+            }
+        })
+        .collect()
 }

@@ -29,7 +29,10 @@ impl LiveSet {
     }
 
     pub(super) fn json(&self, cell: usize) -> Option<Json> {
-        self.0.iter().find(|l| l.cell == cell).map(|l| l.lease.live().clone())
+        self.0
+            .iter()
+            .find(|l| l.cell == cell)
+            .map(|l| l.lease.live().clone())
     }
 
     fn cells(&self) -> Vec<usize> {
@@ -52,7 +55,11 @@ pub(super) enum Alive {
     /// A resource came up differently from its cached descriptor: the cell is planned again.
     Replanned,
     /// A resource did not come up.
-    No { resource: String, failure: Failure, evidence: BTreeMap<String, Artifact> },
+    No {
+        resource: String,
+        failure: Failure,
+        evidence: BTreeMap<String, Artifact>,
+    },
 }
 
 /// Returns the resources that must be alive while a cell executes, those they need first.
@@ -119,13 +126,17 @@ impl<'a> Executor<'a, '_> {
 
     /// Releases what may not be alive beside a resource that is to start: other cells of its
     /// stage, and holders of its exclusive names, unless they are needed too.
-    pub(super) fn make_room(&mut self, resource: usize, needed: &[usize]) -> Result<(), PipelineError> {
+    pub(super) fn make_room(
+        &mut self,
+        resource: usize,
+        needed: &[usize],
+    ) -> Result<(), PipelineError> {
         let names = self.exclusive_names(resource);
         let stage = self.session.graph.place(resource).0;
         for cell in self.live.cells() {
             let other = self.exclusive_names(cell);
-            let conflicts =
-                self.session.graph.place(cell).0 == stage || other.iter().any(|name| names.contains(name));
+            let conflicts = self.session.graph.place(cell).0 == stage
+                || other.iter().any(|name| names.contains(name));
             if conflicts && !needed.contains(&cell) {
                 self.release_with_dependants(cell)?;
             }
@@ -136,14 +147,31 @@ impl<'a> Executor<'a, '_> {
     /// Starts a resource whose descriptor is known, and compares.
     fn start(&mut self, cell: usize) -> Result<Alive, PipelineError> {
         let name = self.session.graph.name(cell);
-        let Some(Outcome::Ok { key, record, outputs }) = self.session.settled(cell).cloned() else {
+        let Some(Outcome::Ok {
+            key,
+            record,
+            outputs,
+        }) = self.session.settled(cell).cloned()
+        else {
             let failure = Failure::failed(format!("`{name}` has no descriptor"));
-            return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+            return Ok(Alive::No {
+                resource: name,
+                failure,
+                evidence: BTreeMap::new(),
+            });
         };
         let exclusive = self.exclusive_names(cell);
-        if !self.exclusives.acquire(&exclusive, &self.context.cancelled, self.context.listener)? {
-            let failure = Failure::new(crate::stage::CellStatus::Interrupted, "stopped by the user");
-            return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+        if !self
+            .exclusives
+            .acquire(&exclusive, &self.context.cancelled, self.context.listener)?
+        {
+            let failure =
+                Failure::new(crate::stage::CellStatus::Interrupted, "stopped by the user");
+            return Ok(Alive::No {
+                resource: name,
+                failure,
+                evidence: BTreeMap::new(),
+            });
         }
         (self.context.listener)(&Event::ResourceStarted { cell: name.clone() });
         self.resource_starts += 1;
@@ -153,7 +181,9 @@ impl<'a> Executor<'a, '_> {
         let finished = loop {
             let (result, seconds) = super::attempt::attempt(&self.context, &task, &attempts)?;
             match result {
-                Ok(done) => break super::attempt::succeed(&self.context, &task, attempts, done, seconds)?,
+                Ok(done) => {
+                    break super::attempt::succeed(&self.context, &task, attempts, done, seconds)?;
+                }
                 Err(mut failure) => {
                     if !attempts.again(&self.context, &task, &mut failure, seconds)? {
                         break super::attempt::fail(&self.context, &task, attempts, failure)?;
@@ -162,9 +192,15 @@ impl<'a> Executor<'a, '_> {
             }
         };
         match finished.outcome {
-            Outcome::Ok { outputs: ref fresh, .. } if *fresh == outputs => {
+            Outcome::Ok {
+                outputs: ref fresh, ..
+            } if *fresh == outputs => {
                 if let Some(lease) = finished.lease {
-                    self.live.0.push(Live { cell, lease, exclusive });
+                    self.live.0.push(Live {
+                        cell,
+                        lease,
+                        exclusive,
+                    });
                 } else {
                     self.exclusives.release(&exclusive);
                 }
@@ -180,12 +216,22 @@ impl<'a> Executor<'a, '_> {
                         lease.release();
                     }
                     self.exclusives.release(&exclusive);
-                    let failure = Failure::failed("its descriptor is different each time it starts")
-                        .hint("a descriptor must hold nothing ephemeral, such as a port or a pid");
-                    return Ok(Alive::No { resource: name, failure, evidence: BTreeMap::new() });
+                    let failure = Failure::failed(
+                        "its descriptor is different each time it starts",
+                    )
+                    .hint("a descriptor must hold nothing ephemeral, such as a port or a pid");
+                    return Ok(Alive::No {
+                        resource: name,
+                        failure,
+                        evidence: BTreeMap::new(),
+                    });
                 }
                 if let Some(lease) = finished.lease {
-                    self.live.0.push(Live { cell, lease, exclusive });
+                    self.live.0.push(Live {
+                        cell,
+                        lease,
+                        exclusive,
+                    });
                 } else {
                     self.exclusives.release(&exclusive);
                 }
@@ -202,14 +248,22 @@ impl<'a> Executor<'a, '_> {
                 self.commit()?;
                 let mut failure = Failure::new(status, reason.to_string());
                 failure.hint = finished.hint;
-                Ok(Alive::No { resource: name, failure, evidence: finished.evidence })
+                Ok(Alive::No {
+                    resource: name,
+                    failure,
+                    evidence: finished.evidence,
+                })
             }
         }
     }
 
     /// Keeps the lease of a resource that has just executed.
     pub(super) fn adopt(&mut self, cell: usize, lease: Box<dyn Lease>, exclusive: Vec<String>) {
-        self.live.0.push(Live { cell, lease, exclusive });
+        self.live.0.push(Live {
+            cell,
+            lease,
+            exclusive,
+        });
     }
 
     /// Releases what no ready cell needs, and `keep` does not.
@@ -223,7 +277,13 @@ impl<'a> Executor<'a, '_> {
                 needed.extend(resources_of(&self.session.graph, *cell));
             }
         }
-        for cell in self.live.cells().into_iter().rev().filter(|c| !needed.contains(c)) {
+        for cell in self
+            .live
+            .cells()
+            .into_iter()
+            .rev()
+            .filter(|c| !needed.contains(c))
+        {
             self.release_with_dependants(cell)?;
         }
         Ok(())
@@ -244,7 +304,9 @@ impl<'a> Executor<'a, '_> {
             .filter(|c| *c == cell || resources_of(&self.session.graph, *c).contains(&cell))
             .collect();
         for dependant in dependants.into_iter().rev() {
-            let Some(at) = self.live.0.iter().position(|l| l.cell == dependant) else { continue };
+            let Some(at) = self.live.0.iter().position(|l| l.cell == dependant) else {
+                continue;
+            };
             let live = self.live.0.remove(at);
             let left = left_behind(&self.context, live.lease.release())?;
             self.exclusives.release(&live.exclusive);

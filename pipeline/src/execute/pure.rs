@@ -29,7 +29,11 @@ impl Executor<'_, '_> {
         let context = std::sync::Arc::clone(&self.context);
         let context: &Context<'_> = &context;
         std::thread::scope(|scope| {
-            let waiting = if feeding { self.ready_feeding.len() } else { self.ready_pure.len() };
+            let waiting = if feeding {
+                self.ready_feeding.len()
+            } else {
+                self.ready_pure.len()
+            };
             for _ in 0..self.jobs.min(waiting.max(1) * 4).max(1) {
                 let (inbox, results) = (&inbox, results.clone());
                 scope.spawn(move || {
@@ -51,10 +55,15 @@ impl Executor<'_, '_> {
                         self.interrupt();
                         break;
                     }
-                    let queue: &mut VecDeque<usize> =
-                        if feeding { &mut self.ready_feeding } else { &mut self.ready_pure };
+                    let queue: &mut VecDeque<usize> = if feeding {
+                        &mut self.ready_feeding
+                    } else {
+                        &mut self.ready_pure
+                    };
                     let Some(cell) = queue.pop_front() else { break };
-                    let State::Ready(key) = self.session.states[cell] else { continue };
+                    let State::Ready(key) = self.session.states[cell] else {
+                        continue;
+                    };
                     let task = self.task(cell, key);
                     tasks.send(task).expect("the workers wait for tasks");
                     in_flight += 1;
@@ -68,7 +77,9 @@ impl Executor<'_, '_> {
                         self.finish(result?)?;
                     }
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => unreachable!("workers live while tasks may come"),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        unreachable!("workers live while tasks may come")
+                    }
                 }
                 if self.commits.len() >= COMMIT_AT || last_commit.elapsed() >= COMMIT_AFTER {
                     self.commit()?;

@@ -55,11 +55,21 @@ impl StudyDocument {
         registry: &Registry,
         store: &Store,
     ) -> Result<Result<Self, String>, PipelineError> {
-        let options = PlanOptions { locked: true, ..PlanOptions::default() };
+        let options = PlanOptions {
+            locked: true,
+            ..PlanOptions::default()
+        };
         let mut session = Session::new(experiment, registry, store, &options)?;
-        let open = session.states.iter().position(|s| !matches!(s, State::Settled(_)));
+        let open = session
+            .states
+            .iter()
+            .position(|s| !matches!(s, State::Settled(_)));
         if let Some(cell) = open {
-            let open = session.states.iter().filter(|s| !matches!(s, State::Settled(_))).count();
+            let open = session
+                .states
+                .iter()
+                .filter(|s| !matches!(s, State::Settled(_)))
+                .count();
             return Ok(Err(format!(
                 "{open} cells have yet to run, the first is {}",
                 session.graph.name(cell)
@@ -72,16 +82,31 @@ impl StudyDocument {
             return Ok(Err(why));
         }
         let study = study_of(&mut session);
-        let kinds = experiment.stages.iter().map(|s| (s.name.clone(), s.kind.clone())).collect();
+        let kinds = experiment
+            .stages
+            .iter()
+            .map(|s| (s.name.clone(), s.kind.clone()))
+            .collect();
         let mut parameters = BTreeMap::new();
-        for node in session.graph.nodes.iter().filter(|n| n.class == LockClass::Measurement) {
+        for node in session
+            .graph
+            .nodes
+            .iter()
+            .filter(|n| n.class == LockClass::Measurement)
+        {
             for (set, digest) in node.stage.parameter_sets.iter().zip(&node.parameters) {
                 let mut set = set.clone();
                 set.sort_all_objects();
                 parameters.insert(*digest, set);
             }
         }
-        Ok(Ok(Self { spec: study.spec, trail: study.trail, ledger: study.ledger, kinds, parameters }))
+        Ok(Ok(Self {
+            spec: study.spec,
+            trail: study.trail,
+            ledger: study.ledger,
+            kinds,
+            parameters,
+        }))
     }
 
     fn kind_of(&self, stage: &str) -> Option<&str> {
@@ -91,19 +116,34 @@ impl StudyDocument {
 
 /// Returns how the study as it stands differs from its lock, if it does.
 fn otherwise(session: &Session<'_>) -> Option<String> {
-    let Some(lock) = &session.lock else { return Some("it has not run yet".to_owned()) };
+    let Some(lock) = &session.lock else {
+        return Some("it has not run yet".to_owned());
+    };
     let now = session.to_lock();
     if now == *lock {
         return None;
     }
     let before = lock.index();
-    let cells = now.stages.iter().flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)));
+    let cells = now
+        .stages
+        .iter()
+        .flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)));
     let differs = |(stage, cell): &(&str, &LockCell)| {
-        before.get(&(*stage, cell.coordinates.as_str())).is_none_or(|line| line != cell)
+        before
+            .get(&(*stage, cell.coordinates.as_str()))
+            .is_none_or(|line| line != cell)
     };
     let first = cells.into_iter().find(differs).map(|(stage, cell)| {
-        let reason = cell.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
-        format!("{} is {}{reason}", cell_text(stage, &cell.coordinates), cell.status.word())
+        let reason = cell
+            .reason
+            .as_deref()
+            .map(|r| format!(": {r}"))
+            .unwrap_or_default();
+        format!(
+            "{} is {}{reason}",
+            cell_text(stage, &cell.coordinates),
+            cell.status.word()
+        )
     });
     Some(first.unwrap_or_else(|| "the lock has cells that the experiment no longer has".to_owned()))
 }
@@ -111,9 +151,16 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
 /// Returns which cell taken from the lock was executed with other settings than the experiment
 /// has now, if there is one: its readers may not show it.
 fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
-    for node in session.graph.nodes.iter().filter(|n| n.stage.class != Class::Pure) {
+    for node in session
+        .graph
+        .nodes
+        .iter()
+        .filter(|n| n.stage.class != Class::Pure)
+    {
         for (i, cell) in node.stage.cells.iter().enumerate() {
-            let Some(record) = session.states[node.first + i].record() else { continue };
+            let Some(record) = session.states[node.first + i].record() else {
+                continue;
+            };
             let record = Record::parse(&session.store.get(&record)?);
             let same = record.is_ok_and(|r| {
                 value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
@@ -184,13 +231,32 @@ pub fn reproduce(
     cancelled: &Arc<AtomicBool>,
     heard: &(dyn Fn(&Reproduced) + Sync),
 ) -> Result<Vec<Reproduced>, PipelineError> {
-    let scratch = Scratch::new(store.root()).map_err(|e| PipelineError::Io(store.root().to_owned(), e))?;
+    let scratch =
+        Scratch::new(store.root()).map_err(|e| PipelineError::Io(store.root().to_owned(), e))?;
     let index = lock.index();
     let mut cells: Vec<(&str, &LockCell)> = Vec::new();
-    for stage in lock.stages.iter().filter(|s| matches!(s.class, LockClass::Pure | LockClass::Study)) {
-        cells.extend(stage.cells.iter().filter(|c| c.outputs.is_some()).map(|c| (stage.name.as_str(), c)));
+    for stage in lock
+        .stages
+        .iter()
+        .filter(|s| matches!(s.class, LockClass::Pure | LockClass::Study))
+    {
+        cells.extend(
+            stage
+                .cells
+                .iter()
+                .filter(|c| c.outputs.is_some())
+                .map(|c| (stage.name.as_str(), c)),
+        );
     }
-    let again = Again { lock, study, registry, store, scratch: &scratch, index, cancelled };
+    let again = Again {
+        lock,
+        study,
+        registry,
+        store,
+        scratch: &scratch,
+        index,
+        cancelled,
+    };
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Reproduced)>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -198,18 +264,24 @@ pub fn reproduce(
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some((stage, cell)) = cells.get(i) else { break };
+                    let Some((stage, cell)) = cells.get(i) else {
+                        break;
+                    };
                     if cancelled.load(Ordering::Relaxed) {
                         break;
                     }
                     let result = again.cell(stage, cell);
                     heard(&result);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((i, result));
+                    done.lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push((i, result));
                 }
             });
         }
     });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(i, _)| *i);
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
@@ -229,23 +301,39 @@ impl Again<'_> {
         let name = cell_text(stage, &cell.coordinates);
         let (kind, verdict) = match self.record(stage, cell) {
             Ok(record) => {
-                let verdict = self.execute(&record).unwrap_or_else(|reason| Verdict::Failed { reason });
+                let verdict = self
+                    .execute(&record)
+                    .unwrap_or_else(|reason| Verdict::Failed { reason });
                 (record.recipe.kind, verdict)
             }
-            Err(reason) => (self.study.kind_of(stage).unwrap_or("?").to_owned(), Verdict::Failed { reason }),
+            Err(reason) => (
+                self.study.kind_of(stage).unwrap_or("?").to_owned(),
+                Verdict::Failed { reason },
+            ),
         };
-        Reproduced { cell: name, kind, verdict }
+        Reproduced {
+            cell: name,
+            kind,
+            verdict,
+        }
     }
 
     fn record(&self, stage: &str, cell: &LockCell) -> Result<Record, String> {
         let digest = cell.record.ok_or("the lock names no record")?;
-        let bytes = self.store.get(&digest).map_err(|e| format!("its record: {e}"))?;
-        let record = Record::parse(&bytes).map_err(|e| format!("its record {}: {e}", digest.short()))?;
+        let bytes = self
+            .store
+            .get(&digest)
+            .map_err(|e| format!("its record: {e}"))?;
+        let record =
+            Record::parse(&bytes).map_err(|e| format!("its record {}: {e}", digest.short()))?;
         if record.stage != stage || coordinates_text(&record.coordinates) != cell.coordinates {
             return Err(format!("record {} is that of another cell", digest.short()));
         }
         if Some(record.recipe.key()) != cell.key || record.recipe.key() != record.key {
-            return Err(format!("record {} has another recipe than the lock's key says", digest.short()));
+            return Err(format!(
+                "record {} has another recipe than the lock's key says",
+                digest.short()
+            ));
         }
         Ok(record)
     }
@@ -269,17 +357,31 @@ impl Again<'_> {
             ));
         }
         let inputs = recipe.inputs.iter().map(|input| {
-            let cells = input.cells.iter().map(|cell| self.input_cell(&input.stage, cell, kind.as_ref()));
+            let cells = input
+                .cells
+                .iter()
+                .map(|cell| self.input_cell(&input.stage, cell, kind.as_ref()));
             let found = self.study.kind_of(&input.stage);
             let kind = found.ok_or_else(|| format!("the study has no stage `{}`", input.stage))?;
             let (stage, kind) = (input.stage.clone(), kind.to_owned());
-            Ok(Input { stage, kind, cells: cells.collect::<Result<_, String>>()? })
+            Ok(Input {
+                stage,
+                kind,
+                cells: cells.collect::<Result<_, String>>()?,
+            })
         });
         let inputs = inputs.collect::<Result<Vec<_>, String>>()?;
-        let study = if kind.sees_study() { Some(self.seen(recipe)?) } else { None };
+        let study = if kind.sees_study() {
+            Some(self.seen(recipe)?)
+        } else {
+            None
+        };
         let mut parameters = recipe.parameters.clone();
         parameters.sort_all_objects();
-        let path = self.scratch.make().map_err(|e| format!("no scratch directory: {e}"))?;
+        let path = self
+            .scratch
+            .make()
+            .map_err(|e| format!("no scratch directory: {e}"))?;
         let control = Control::new(Arc::clone(self.cancelled), None, Box::new(|_| ()));
         let name = cell_text(&record.stage, &coordinates_text(&record.coordinates));
         let leases = Leases::new(self.store.root(), &record.experiment, &name);
@@ -314,9 +416,9 @@ impl Again<'_> {
             None => Json::Null,
             Some(digest) => {
                 let known = self.study.parameters.get(digest);
-                known
-                    .cloned()
-                    .ok_or_else(|| format!("the parameters of {} are missing", cell_text(stage, &text)))?
+                known.cloned().ok_or_else(|| {
+                    format!("the parameters of {} are missing", cell_text(stage, &text))
+                })?
             }
         };
         let mut input = InputCell {
@@ -332,16 +434,27 @@ impl Again<'_> {
             return Ok(input);
         }
         let line = self.index.get(&(stage, text.as_str()));
-        let line = line.ok_or_else(|| format!("the lock has no cell {}", cell_text(stage, &text)))?;
-        let record = self.record(stage, line).map_err(|e| format!("{}: {e}", cell_text(stage, &text)))?;
+        let line =
+            line.ok_or_else(|| format!("the lock has no cell {}", cell_text(stage, &text)))?;
+        let record = self
+            .record(stage, line)
+            .map_err(|e| format!("{}: {e}", cell_text(stage, &text)))?;
         for (name, digest) in &cell.outputs {
             let artifact = record.outputs.get(name).filter(|a| a.digest == *digest);
             let artifact = artifact.ok_or_else(|| {
-                format!("{} has no output `{name}` with digest {}", cell_text(stage, &text), digest.short())
+                format!(
+                    "{} has no output `{name}` with digest {}",
+                    cell_text(stage, &text),
+                    digest.short()
+                )
             })?;
             input.outputs.insert(name.clone(), artifact.clone());
         }
-        let measured = self.lock.stages.iter().any(|s| s.name == stage && s.class == LockClass::Measurement);
+        let measured = self
+            .lock
+            .stages
+            .iter()
+            .any(|s| s.name == stage && s.class == LockClass::Measurement);
         input.record = line.record.filter(|_| reader.sees_study() && measured);
         Ok(input)
     }
@@ -355,8 +468,17 @@ impl Again<'_> {
         if self.study.trail != identity.trail || self.lock.trail() != identity.trail {
             return Err("the study's trail is not the one that its recipe names".to_owned());
         }
-        let StudyDocument { spec, trail, ledger, .. } = self.study.clone();
-        Ok(Study { spec, trail, ledger })
+        let StudyDocument {
+            spec,
+            trail,
+            ledger,
+            ..
+        } = self.study.clone();
+        Ok(Study {
+            spec,
+            trail,
+            ledger,
+        })
     }
 }
 
@@ -370,14 +492,16 @@ fn run(kind: &dyn StageKind, job: &Job<'_>) -> Result<BTreeMap<String, Digest>, 
     done.outputs
         .iter()
         .map(|output| {
-            let digest = digest_of_output(output).map_err(|e| format!("output `{}`: {e}", output.name))?;
+            let digest =
+                digest_of_output(output).map_err(|e| format!("output `{}`: {e}", output.name))?;
             Ok((output.name.clone(), digest))
         })
         .collect()
 }
 
 fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Verdict {
-    let names: std::collections::BTreeSet<&String> = record.outputs.keys().chain(found.keys()).collect();
+    let names: std::collections::BTreeSet<&String> =
+        record.outputs.keys().chain(found.keys()).collect();
     let outputs: Vec<Difference> = names
         .into_iter()
         .map(|name| Difference {
@@ -387,5 +511,9 @@ fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Verdict {
         })
         .filter(|d| d.recorded != d.found)
         .collect();
-    if outputs.is_empty() { Verdict::Identical } else { Verdict::Different { outputs } }
+    if outputs.is_empty() {
+        Verdict::Identical
+    } else {
+        Verdict::Different { outputs }
+    }
 }

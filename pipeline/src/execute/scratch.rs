@@ -23,7 +23,10 @@ impl Scratch {
             let name = entry.file_name();
             let owner = name.to_str().and_then(|n| {
                 let mut parts = n.splitn(3, '-');
-                Some(ProcessId { pid: parts.next()?.parse().ok()?, start_time: parts.next()?.parse().ok()? })
+                Some(ProcessId {
+                    pid: parts.next()?.parse().ok()?,
+                    start_time: parts.next()?.parse().ok()?,
+                })
             });
             if let Some(owner) = owner
                 && !owner.is_alive()?
@@ -36,12 +39,17 @@ impl Scratch {
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("{}-{}-{run}", own.pid, own.start_time));
         fs::create_dir_all(&folder)?;
-        Ok(Self { folder, next: AtomicU64::new(0) })
+        Ok(Self {
+            folder,
+            next: AtomicU64::new(0),
+        })
     }
 
     /// Makes an empty directory.
     pub(super) fn make(&self) -> io::Result<PathBuf> {
-        let path = self.folder.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        let path = self
+            .folder
+            .join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&path)?;
         Ok(path)
     }

@@ -57,7 +57,9 @@ pub struct StudyResult {
 impl RunSummary {
     /// Returns whether every planned cell is ok or left out by the experiment.
     pub fn is_complete(&self) -> bool {
-        self.counts.keys().all(|status| ["ok", "excluded"].contains(status))
+        self.counts
+            .keys()
+            .all(|status| ["ok", "excluded"].contains(status))
     }
 }
 
@@ -87,18 +89,30 @@ pub(super) fn summary(
             continue;
         }
         for (i, cell) in node.stage.cells.iter().enumerate() {
-            let Some(Outcome::Ok { record, outputs, .. }) = session.settled(node.first + i) else { continue };
+            let Some(Outcome::Ok {
+                record, outputs, ..
+            }) = session.settled(node.first + i)
+            else {
+                continue;
+            };
             let outputs = parse_outputs(outputs).unwrap_or_default();
             results.push(StudyResult {
                 stage: node.stage.name.clone(),
                 coordinates: session.graph.experiment.coordinates(number, &cell.at),
                 record: *record,
-                outputs: outputs.into_iter().map(|(name, artifact)| (name.to_owned(), artifact)).collect(),
+                outputs: outputs
+                    .into_iter()
+                    .map(|(name, artifact)| (name.to_owned(), artifact))
+                    .collect(),
             });
         }
     }
     let is_ok = |cell: usize| matches!(session.settled(cell), Some(Outcome::Ok { .. }));
-    let done = session.selected.iter().enumerate().all(|(cell, selected)| !selected || is_ok(cell));
+    let done = session
+        .selected
+        .iter()
+        .enumerate()
+        .all(|(cell, selected)| !selected || is_ok(cell));
     Ok(RunSummary {
         counts,
         done,
@@ -119,7 +133,11 @@ pub(super) fn summary(
 pub(super) fn study_of(session: &mut Session<'_>) -> Study {
     let mut spec = session.graph.experiment.spec.clone();
     spec.sort_all_objects();
-    Study { spec, trail: session.trail(), ledger: ledger(session, false) }
+    Study {
+        spec,
+        trail: session.trail(),
+        ledger: ledger(session, false),
+    }
 }
 
 /// Returns a line for every planned cell, in the order of stages and axes, those left out last
@@ -132,9 +150,12 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
     for (number, node) in nodes.filter(|(_, n)| with_study || n.class != LockClass::Study) {
         for (i, cell) in node.stage.cells.iter().enumerate() {
             let (status, reason, record) = match session.settled(node.first + i) {
-                Some(Outcome::Not { status, reason, record, .. }) => {
-                    (*status, Some(reason.to_string()), record.as_ref())
-                }
+                Some(Outcome::Not {
+                    status,
+                    reason,
+                    record,
+                    ..
+                }) => (*status, Some(reason.to_string()), record.as_ref()),
                 _ => (CellStatus::Ok, None, None),
             };
             let evidence = record

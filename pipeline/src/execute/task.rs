@@ -50,9 +50,14 @@ impl<'a> Task<'a> {
         let inputs = node.needs.iter().map(|need| {
             let source = &graph.nodes[need.stage].stage;
             let members = need.members(need.group_of_reader[i]);
-            let cells =
-                members.map(|member| input_cell(session, need.stage, member, study.is_some())).collect();
-            Input { stage: source.name.clone(), kind: source.kind.clone(), cells }
+            let cells = members
+                .map(|member| input_cell(session, need.stage, member, study.is_some()))
+                .collect();
+            Input {
+                stage: source.name.clone(),
+                kind: source.kind.clone(),
+                cells,
+            }
         });
         Self {
             cell,
@@ -102,14 +107,19 @@ fn input_cell(session: &Session<'_>, stage: usize, member: Member, sees_study: b
         Member::Excluded(_) => None,
     };
     match outcome {
-        Some(Outcome::Ok { record, outputs, .. }) => {
+        Some(Outcome::Ok {
+            record, outputs, ..
+        }) => {
             let outputs = parse_outputs(outputs).expect("checked when it was looked up");
             InputCell {
                 coordinates,
                 status: crate::stage::CellStatus::Ok,
                 reason: None,
                 parameters,
-                outputs: outputs.into_iter().map(|(name, artifact)| (name.to_owned(), artifact)).collect(),
+                outputs: outputs
+                    .into_iter()
+                    .map(|(name, artifact)| (name.to_owned(), artifact))
+                    .collect(),
                 record: (sees_study && node.class == LockClass::Measurement).then_some(*record),
                 live: None,
             }

@@ -52,31 +52,59 @@ fn shown(value: Option<&Json>) -> String {
         },
         Some(other) => other.to_string(),
     };
-    if text.chars().count() <= 60 { text } else { text.chars().take(57).chain("...".chars()).collect() }
+    if text.chars().count() <= 60 {
+        text
+    } else {
+        text.chars().take(57).chain("...".chars()).collect()
+    }
 }
 
 impl Recipe {
     /// Returns the fields in which this recipe differs from an older one, in the order of the
     /// recipe. `read` looks inside the artifacts of inputs: it returns the value of a JSON
     /// artifact, `None` for anything else.
-    pub fn differences(&self, older: &Self, read: &dyn Fn(&Digest) -> Option<Json>) -> Vec<Difference> {
+    pub fn differences(
+        &self,
+        older: &Self,
+        read: &dyn Fn(&Digest) -> Option<Json>,
+    ) -> Vec<Difference> {
         let mut found = Vec::new();
         let mut field = |path: &str, old: Json, new: Json| {
             values(None, path, Some(&old), Some(&new), &mut found);
         };
         field("recipe format", json!(older.format), json!(self.format));
         field("kind", json!(older.kind), json!(self.kind));
-        field("semantic version", json!(older.semantic_version), json!(self.semantic_version));
+        field(
+            "semantic version",
+            json!(older.semantic_version),
+            json!(self.semantic_version),
+        );
         field("seed", json!(older.seed), json!(self.seed));
-        values(None, "", Some(&older.parameters), Some(&self.parameters), &mut found);
+        values(
+            None,
+            "",
+            Some(&older.parameters),
+            Some(&self.parameters),
+            &mut found,
+        );
         let mut field = |path: &str, old: Json, new: Json| {
             values(None, path, Some(&old), Some(&new), &mut found);
         };
-        field("replicate", labels(&older.replicate), labels(&self.replicate));
+        field(
+            "replicate",
+            labels(&older.replicate),
+            labels(&self.replicate),
+        );
         field("facets", json!(older.facets), json!(self.facets));
         inputs(&older.inputs, &self.inputs, read, &mut found);
         if let (Some(old), Some(new)) = (&older.study, &self.study) {
-            values(None, "study", Some(&json!(old)), Some(&json!(new)), &mut found);
+            values(
+                None,
+                "study",
+                Some(&json!(old)),
+                Some(&json!(new)),
+                &mut found,
+            );
         }
         found
     }
@@ -92,7 +120,11 @@ fn labels(coordinates: &crate::stage::Coordinates) -> Json {
 }
 
 fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
 }
 
 /// Goes down two values side by side and notes where they part.
@@ -140,13 +172,21 @@ fn inputs(
             None => found.push(note(&input.stage, "it is new".to_owned())),
         }
     }
-    for input in old.iter().filter(|i| new.iter().all(|n| n.stage != i.stage)) {
+    for input in old
+        .iter()
+        .filter(|i| new.iter().all(|n| n.stage != i.stage))
+    {
         found.push(note(&input.stage, "it is no longer needed".to_owned()));
     }
 }
 
 fn note(input: &str, text: String) -> Difference {
-    Difference { input: Some(input.to_owned()), path: text, old: None, new: None }
+    Difference {
+        input: Some(input.to_owned()),
+        path: text,
+        old: None,
+        new: None,
+    }
 }
 
 fn one_input(
@@ -155,20 +195,35 @@ fn one_input(
     read: &dyn Fn(&Digest) -> Option<Json>,
     found: &mut Vec<Difference>,
 ) {
-    let before: BTreeMap<String, &RecipeCell> =
-        old.cells.iter().map(|c| (coordinates_text(&c.coordinates), c)).collect();
-    let now: BTreeMap<String, &RecipeCell> =
-        new.cells.iter().map(|c| (coordinates_text(&c.coordinates), c)).collect();
+    let before: BTreeMap<String, &RecipeCell> = old
+        .cells
+        .iter()
+        .map(|c| (coordinates_text(&c.coordinates), c))
+        .collect();
+    let now: BTreeMap<String, &RecipeCell> = new
+        .cells
+        .iter()
+        .map(|c| (coordinates_text(&c.coordinates), c))
+        .collect();
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    let changed: Vec<&String> = names.into_iter().filter(|n| before.get(*n) != now.get(*n)).collect();
+    let changed: Vec<&String> = names
+        .into_iter()
+        .filter(|n| before.get(*n) != now.get(*n))
+        .collect();
     // A cell joined with another of the same stage (labels renamed) is compared all the same.
     if let ([a], [b]) = (old.cells.as_slice(), new.cells.as_slice()) {
         return one_cell(&new.stage, Some(a), Some(b), read, found);
     }
     if changed.len() >= MANY_CELLS {
-        let arrived = changed.iter().filter(|n| is_ok(&now, n) && !is_ok(&before, n)).count();
-        let text =
-            format!("{} of {} cells ({arrived} of them arrived)", changed.len(), now.len().max(before.len()));
+        let arrived = changed
+            .iter()
+            .filter(|n| is_ok(&now, n) && !is_ok(&before, n))
+            .count();
+        let text = format!(
+            "{} of {} cells ({arrived} of them arrived)",
+            changed.len(),
+            now.len().max(before.len())
+        );
         found.push(note(&new.stage, text));
         return;
     }
@@ -177,7 +232,13 @@ fn one_input(
     }
     for name in changed {
         let input = crate::cell::cell_text(&new.stage, name);
-        one_cell(&input, before.get(name).copied(), now.get(name).copied(), read, found);
+        one_cell(
+            &input,
+            before.get(name).copied(),
+            now.get(name).copied(),
+            read,
+            found,
+        );
     }
 }
 
@@ -194,11 +255,25 @@ fn one_cell(
 ) {
     let status = |cell: Option<&RecipeCell>| cell.map(|c| json!(c.status));
     if status(old) != status(new) {
-        return values(Some(input), "status", status(old).as_ref(), status(new).as_ref(), found);
+        return values(
+            Some(input),
+            "status",
+            status(old).as_ref(),
+            status(new).as_ref(),
+            found,
+        );
     }
-    let (Some(old), Some(new)) = (old, new) else { return };
+    let (Some(old), Some(new)) = (old, new) else {
+        return;
+    };
     let text = |t: &Option<String>| t.as_ref().map(|t| json!(t));
-    values(Some(input), "reason", text(&old.reason).as_ref(), text(&new.reason).as_ref(), found);
+    values(
+        Some(input),
+        "reason",
+        text(&old.reason).as_ref(),
+        text(&new.reason).as_ref(),
+        found,
+    );
     values(
         Some(input),
         "coordinates",
@@ -217,7 +292,13 @@ fn one_cell(
         let inside = a.zip(b).and_then(|(a, b)| Some((read(a)?, read(b)?)));
         match inside {
             Some((a, b)) if a != b => values(Some(input), "", Some(&a), Some(&b), found),
-            _ => values(Some(input), name, a.map(|d| json!(d)).as_ref(), b.map(|d| json!(d)).as_ref(), found),
+            _ => values(
+                Some(input),
+                name,
+                a.map(|d| json!(d)).as_ref(),
+                b.map(|d| json!(d)).as_ref(),
+                found,
+            ),
         }
     }
     if !explained && old.parameters != new.parameters {
@@ -231,27 +312,41 @@ mod tests {
     use super::*;
 
     fn texts(new: &Recipe, old: &Recipe, read: &dyn Fn(&Digest) -> Option<Json>) -> Vec<String> {
-        new.differences(old, read).iter().map(ToString::to_string).collect()
+        new.differences(old, read)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn a_changed_parameter_is_named_by_its_path() {
         let mut new = sample();
         new.parameters["workload"]["output_tokens"] = json!(128);
-        assert_eq!(texts(&new, &sample(), &|_| None), ["`workload.output_tokens` 64 → 128"]);
+        assert_eq!(
+            texts(&new, &sample(), &|_| None),
+            ["`workload.output_tokens` 64 → 128"]
+        );
     }
 
     #[test]
     fn a_changed_json_input_is_named_by_the_field_inside() {
         let mut new = sample();
-        new.inputs[0].cells[0].outputs.insert("server".into(), Digest::of(b"new"));
+        new.inputs[0].cells[0]
+            .outputs
+            .insert("server".into(), Digest::of(b"new"));
         let read = |digest: &Digest| {
             let version = if *digest == Digest::of(b"new") { 2 } else { 1 };
             Some(json!({"engine": {"name": "x", "version": version}}))
         };
-        assert_eq!(texts(&new, &sample(), &read), ["input `server` changed: engine.version 1 → 2"]);
+        assert_eq!(
+            texts(&new, &sample(), &read),
+            ["input `server` changed: engine.version 1 → 2"]
+        );
         let found = texts(&new, &sample(), &|_| None);
-        assert!(found[0].starts_with("input `server` changed: server b3:"), "{found:?}");
+        assert!(
+            found[0].starts_with("input `server` changed: server b3:"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -272,7 +367,10 @@ mod tests {
             })
             .collect();
         let mut new = old.clone();
-        new.inputs[0].cells.iter_mut().for_each(|c| c.status = CellStatus::Ok);
+        new.inputs[0]
+            .cells
+            .iter_mut()
+            .for_each(|c| c.status = CellStatus::Ok);
         assert_eq!(
             texts(&new, &old, &|_| None),
             ["input `server` changed: 10 of 10 cells (10 of them arrived)"]

@@ -69,7 +69,11 @@ impl Encoder {
         self.bytes.extend_from_slice(digest.as_bytes());
     }
 
-    pub(crate) fn optional<T: ?Sized>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
+    pub(crate) fn optional<T: ?Sized>(
+        &mut self,
+        value: Option<&T>,
+        write: impl FnOnce(&mut Self, &T),
+    ) {
         match value {
             None => self.bytes.push(0),
             Some(value) => {
@@ -99,7 +103,11 @@ impl Encoder {
                 } else if let Some(value) = number.as_u64() {
                     self.tagged(4, value.to_le_bytes());
                 } else {
-                    self.float(number.as_f64().expect("a number is an i64, a u64 or an f64"));
+                    self.float(
+                        number
+                            .as_f64()
+                            .expect("a number is an i64, a u64 or an f64"),
+                    );
                 }
             }
             Json::String(text) => {
@@ -225,14 +233,22 @@ mod tests {
         assert_eq!(bytes(&json!(null)), [0]);
         assert_eq!(bytes(&json!(false)), [1]);
         assert_eq!(bytes(&json!(true)), [2]);
-        assert_eq!(bytes(&json!(-2)), [3, 254, 255, 255, 255, 255, 255, 255, 255]);
-        assert_eq!(bytes(&json!(u64::MAX)), [4, 255, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(
+            bytes(&json!(-2)),
+            [3, 254, 255, 255, 255, 255, 255, 255, 255]
+        );
+        assert_eq!(
+            bytes(&json!(u64::MAX)),
+            [4, 255, 255, 255, 255, 255, 255, 255, 255]
+        );
         assert_eq!(bytes(&json!(1.0)), [5, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
         assert_eq!(bytes(&json!(-0.0)), [5, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes(&json!("é")), [6, 2, 0, 0, 0, 0, 0, 0, 0, 0xc3, 0xa9]);
         assert_eq!(bytes(&json!([true])), [7, 1, 0, 0, 0, 0, 0, 0, 0, 2]);
-        let expected =
-            [8, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'a', 0, 1, 0, 0, 0, 0, 0, 0, 0, b'b', 1];
+        let expected = [
+            8, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, b'a', 0, 1, 0, 0, 0, 0, 0, 0, 0,
+            b'b', 1,
+        ];
         assert_eq!(bytes(&json!({"b": false, "a": null})), expected);
     }
 
@@ -253,8 +269,17 @@ mod tests {
 
     #[test]
     fn boundaries_between_items_matter() {
-        assert_ne!(value_digest(&json!(["ab", "c"])), value_digest(&json!(["a", "bc"])));
-        assert_ne!(value_digest(&json!([["a"], "b"])), value_digest(&json!([["a", "b"]])));
-        assert_ne!(value_digest(&json!({"a": {"b": 1}})), value_digest(&json!({"a": {}, "b": 1})));
+        assert_ne!(
+            value_digest(&json!(["ab", "c"])),
+            value_digest(&json!(["a", "bc"]))
+        );
+        assert_ne!(
+            value_digest(&json!([["a"], "b"])),
+            value_digest(&json!([["a", "b"]]))
+        );
+        assert_ne!(
+            value_digest(&json!({"a": {"b": 1}})),
+            value_digest(&json!({"a": {}, "b": 1}))
+        );
     }
 }

@@ -78,7 +78,10 @@ impl Recipe {
             seed: self.seed,
             parameters: &parameters,
             replicate: &self.replicate,
-            inputs: self.inputs.iter().map(|input| (input.stage.as_str(), input.digest())),
+            inputs: self
+                .inputs
+                .iter()
+                .map(|input| (input.stage.as_str(), input.digest())),
             facets: &facets,
             study: self.study.as_ref().map(|s| (s.spec, s.trail)),
         })
@@ -95,7 +98,10 @@ impl RecipeInput {
     pub fn digest(&self) -> Digest {
         let mut list = InputList::new(self.cells.len());
         for cell in &self.cells {
-            let outputs = cell.outputs.iter().map(|(name, digest)| (name.as_str(), *digest));
+            let outputs = cell
+                .outputs
+                .iter()
+                .map(|(name, digest)| (name.as_str(), *digest));
             list.push(
                 &cell.coordinates,
                 cell.status,
@@ -173,7 +179,10 @@ pub(crate) mod tests {
             inputs: vec![RecipeInput {
                 stage: "server".into(),
                 cells: vec![RecipeCell {
-                    coordinates: Coordinates(vec![("configuration".into(), Scalar::Text("serial".into()))]),
+                    coordinates: Coordinates(vec![(
+                        "configuration".into(),
+                        Scalar::Text("serial".into()),
+                    )]),
                     status: CellStatus::Ok,
                     reason: None,
                     parameters: None,
@@ -206,15 +215,26 @@ pub(crate) mod tests {
             ("parameter type", |r| r.parameters["requests"] = json!(16.0)),
             ("replicate", |r| r.replicate.0[0].1 = Scalar::Int(2)),
             ("input stage", |r| r.inputs[0].stage.push('x')),
-            ("input coordinates", |r| r.inputs[0].cells[0].coordinates.0[0].1 = Scalar::Null),
-            ("input status", |r| r.inputs[0].cells[0].status = CellStatus::Failed),
-            ("input reason", |r| r.inputs[0].cells[0].reason = Some("why".into())),
-            ("input parameters", |r| r.inputs[0].cells[0].parameters = Some(Digest::of(b""))),
+            ("input coordinates", |r| {
+                r.inputs[0].cells[0].coordinates.0[0].1 = Scalar::Null
+            }),
+            ("input status", |r| {
+                r.inputs[0].cells[0].status = CellStatus::Failed
+            }),
+            ("input reason", |r| {
+                r.inputs[0].cells[0].reason = Some("why".into())
+            }),
+            ("input parameters", |r| {
+                r.inputs[0].cells[0].parameters = Some(Digest::of(b""))
+            }),
             ("input output", |r| {
-                r.inputs[0].cells[0].outputs.insert("server".into(), Digest::of(b"other"));
+                r.inputs[0].cells[0]
+                    .outputs
+                    .insert("server".into(), Digest::of(b"other"));
             }),
             ("input output name", |r| {
-                r.inputs[0].cells[0].outputs = BTreeMap::from([("x".into(), Digest::of(b"descriptor"))]);
+                r.inputs[0].cells[0].outputs =
+                    BTreeMap::from([("x".into(), Digest::of(b"descriptor"))]);
             }),
             ("input cell", |r| {
                 let cell = r.inputs[0].cells[0].clone();
@@ -224,7 +244,10 @@ pub(crate) mod tests {
                 r.facets.insert("gpu".into(), json!(null));
             }),
             ("study", |r| {
-                r.study = Some(StudyIdentity { spec: Digest::of(b"s"), trail: Digest::of(b"t") });
+                r.study = Some(StudyIdentity {
+                    spec: Digest::of(b"s"),
+                    trail: Digest::of(b"t"),
+                });
             }),
         ]
     }
@@ -236,7 +259,10 @@ pub(crate) mod tests {
             let mut recipe = sample();
             change(&mut recipe);
             let key = recipe.key();
-            assert!(!keys.contains(&key), "a change of {name} gives a key seen before");
+            assert!(
+                !keys.contains(&key),
+                "a change of {name} gives a key seen before"
+            );
             keys.push(key);
         }
     }

@@ -45,9 +45,16 @@ impl AxisDraft {
 
     /// Notes the labels of an axis as declared that this one lacks.
     pub(crate) fn note_dropped(&mut self, declared: &AxisDraft) {
-        let key = |label: &Scalar| label.as_f64().map_or_else(|| label.to_string(), |n| n.to_string());
+        let key = |label: &Scalar| {
+            label
+                .as_f64()
+                .map_or_else(|| label.to_string(), |n| n.to_string())
+        };
         let here: HashSet<String> = self.labels.iter().chain(&self.dropped).map(key).collect();
-        let lost = declared.labels.iter().filter(|label| !here.contains(&key(label)));
+        let lost = declared
+            .labels
+            .iter()
+            .filter(|label| !here.contains(&key(label)));
         self.dropped.extend(lost.cloned());
     }
 
@@ -64,7 +71,11 @@ impl AxisDraft {
     /// Returns the remedy for a label that is not there.
     pub(crate) fn remedy(&self, label: &str) -> String {
         let names: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
-        remedy(label, &format!("labels of `{}`", self.name), names.iter().map(String::as_str))
+        remedy(
+            label,
+            &format!("labels of `{}`", self.name),
+            names.iter().map(String::as_str),
+        )
     }
 }
 
@@ -93,11 +104,18 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
     };
     if labels.is_empty() && out.len() == before {
         let message = format!("the axis `{name}` has no labels");
-        out.push(Mistake::new(node.span, route, message).hint("give at least one, or remove the axis"));
+        out.push(
+            Mistake::new(node.span, route, message).hint("give at least one, or remove the axis"),
+        );
     }
     if labels.len() > MAX_LABELS {
-        let message = format!("the axis `{name}` has {} labels; at most {MAX_LABELS} fit", labels.len());
-        out.push(Mistake::new(node.span, route, message).hint("use fewer, or split the axis into two"));
+        let message = format!(
+            "the axis `{name}` has {} labels; at most {MAX_LABELS} fit",
+            labels.len()
+        );
+        out.push(
+            Mistake::new(node.span, route, message).hint("use fewer, or split the axis into two"),
+        );
     }
     let mut axis = AxisDraft {
         name: name.to_owned(),
@@ -128,9 +146,18 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
 }
 
 /// Returns the part of an axis in mapping form that a profile chooses by a list of labels.
-pub(crate) fn select(axis: &AxisDraft, list: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
+pub(crate) fn select(
+    axis: &AxisDraft,
+    list: &Node,
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) -> AxisDraft {
     let before = out.len();
-    let mut chosen = AxisDraft { labels: Vec::new(), fields: Vec::new(), ..axis.clone() };
+    let mut chosen = AxisDraft {
+        labels: Vec::new(),
+        fields: Vec::new(),
+        ..axis.clone()
+    };
     for item in list.items() {
         let Some(label) = item.scalar() else { continue };
         match axis.index(&label) {
@@ -144,7 +171,9 @@ pub(crate) fn select(axis: &AxisDraft, list: &Node, route: &[Step], out: &mut Ve
             }
             None => {
                 let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
-                out.push(Mistake::new(item.span, route, message).hint(axis.remedy(&label.to_string())));
+                out.push(
+                    Mistake::new(item.span, route, message).hint(axis.remedy(&label.to_string())),
+                );
             }
         }
     }
@@ -170,10 +199,16 @@ fn list_item(item: &Node) -> Option<(Scalar, Json, Span)> {
 }
 
 fn is_range(node: &Node) -> bool {
-    node.get("from").is_some_and(|from| !matches!(from.value, Value::Map(_)))
+    node.get("from")
+        .is_some_and(|from| !matches!(from.value, Value::Map(_)))
 }
 
-fn numbers(range: &Range, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> Vec<(Scalar, Json, Span)> {
+fn numbers(
+    range: &Range,
+    node: &Node,
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) -> Vec<(Scalar, Json, Span)> {
     let Range { from, to, step } = *range;
     let step = step.unwrap_or(1.0);
     if from > to {
@@ -187,7 +222,10 @@ fn numbers(range: &Range, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -
         out.push(Mistake::new(node.span, route, message).hint("use a larger `step`"));
         return Vec::new();
     }
-    let whole = |key: &str| node.get(key).is_none_or(|n| matches!(n.value, Value::Int(_)));
+    let whole = |key: &str| {
+        node.get(key)
+            .is_none_or(|n| matches!(n.value, Value::Int(_)))
+    };
     let integers = whole("from") && whole("step");
     let number = |i: usize| {
         let value = from + i as f64 * step;
@@ -195,9 +233,15 @@ fn numbers(range: &Range, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -
             return Scalar::Int(value as i64);
         }
         // Rid of the noise of binary fractions: 0.1 + 2 × 0.1 is 0.3.
-        Scalar::Float(format!("{value:.9}").parse().expect("a written number can be read"))
+        Scalar::Float(
+            format!("{value:.9}")
+                .parse()
+                .expect("a written number can be read"),
+        )
     };
-    (0..=count as usize).map(|i| (number(i), Json::Null, node.span)).collect()
+    (0..=count as usize)
+        .map(|i| (number(i), Json::Null, node.span))
+        .collect()
 }
 
 /// Tells what is wrong with the text of a label.
@@ -213,8 +257,20 @@ fn insane(text: &str) -> Option<(String, String)> {
         ));
     }
     if text.chars().count() > 80 {
-        return Some(("the label is longer than 80 characters".to_owned(), hint.to_owned()));
+        return Some((
+            "the label is longer than 80 characters".to_owned(),
+            hint.to_owned(),
+        ));
     }
-    let bad = text.chars().find(|c| c.is_control() || ",=|`\"{}$".contains(*c))?;
-    Some((format!("the label `{}` contains `{}`", text.escape_debug(), bad.escape_debug()), hint.to_owned()))
+    let bad = text
+        .chars()
+        .find(|c| c.is_control() || ",=|`\"{}$".contains(*c))?;
+    Some((
+        format!(
+            "the label `{}` contains `{}`",
+            text.escape_debug(),
+            bad.escape_debug()
+        ),
+        hint.to_owned(),
+    ))
 }

@@ -44,7 +44,10 @@ impl<'a> Checker<'a> {
         if let (Some(expand), Some(text)) = (self.expand, node.text())
             && text.contains("${")
         {
-            let plain = Checker { expand: None, ..*self };
+            let plain = Checker {
+                expand: None,
+                ..*self
+            };
             match expand(text, node.span, route) {
                 Ok(values) => {
                     let mut found: Vec<Mistake> = Vec::new();
@@ -83,7 +86,11 @@ impl<'a> Checker<'a> {
             }
             let part = view.parts[at];
             if let Some(condition) = part.get("if") {
-                let keyword = if self.check(condition, node, route).is_empty() { "then" } else { "else" };
+                let keyword = if self.check(condition, node, route).is_empty() {
+                    "then"
+                } else {
+                    "else"
+                };
                 if let Some(schema) = part.get(keyword) {
                     self.collect(schema, &mut view.parts, 0);
                 }
@@ -92,7 +99,11 @@ impl<'a> Checker<'a> {
         }
         if !view.accepts_type(node) {
             let message = format!("expected {}, found {}", view.expected(), node.describe());
-            out.push(wrong_type(Mistake::new(node.span, route, message), &view, node));
+            out.push(wrong_type(
+                Mistake::new(node.span, route, message),
+                &view,
+                node,
+            ));
             return;
         }
         if let Some(mistake) = view.constant_mistake(node, route) {
@@ -102,11 +113,24 @@ impl<'a> Checker<'a> {
         match &node.value {
             Value::Map(_) => self.map(&view, node, route, out),
             Value::List(items) => {
-                view.lengths(items.len(), "minItems", "maxItems", "item", node, route, out);
-                let below = Checker { other_keys: &[], ..*self };
+                view.lengths(
+                    items.len(),
+                    "minItems",
+                    "maxItems",
+                    "item",
+                    node,
+                    route,
+                    out,
+                );
+                let below = Checker {
+                    other_keys: &[],
+                    ..*self
+                };
                 let prefix = view.keyword("prefixItems").and_then(Json::as_array);
                 for (i, item) in items.iter().enumerate() {
-                    let schema = prefix.and_then(|p| p.get(i)).or_else(|| view.keyword("items"));
+                    let schema = prefix
+                        .and_then(|p| p.get(i))
+                        .or_else(|| view.keyword("items"));
                     if let Some(schema) = schema {
                         route.push(Step::Index(i));
                         below.node(schema, item, route, out);
@@ -116,7 +140,15 @@ impl<'a> Checker<'a> {
             }
             Value::Text(text) => {
                 let length = text.trim().chars().count();
-                view.lengths(length, "minLength", "maxLength", "character", node, route, out);
+                view.lengths(
+                    length,
+                    "minLength",
+                    "maxLength",
+                    "character",
+                    node,
+                    route,
+                    out,
+                );
                 if view.keyword("format").and_then(Json::as_str) == Some("duration")
                     && let Err(message) = DurationText::parse(text)
                 {
@@ -132,25 +164,48 @@ impl<'a> Checker<'a> {
 
     fn map(&self, view: &View<'a>, node: &Node, route: &mut Vec<Step>, out: &mut Vec<Mistake>) {
         let entries = node.entries();
-        let below = Checker { other_keys: &[], ..*self };
-        view.lengths(entries.len(), "minProperties", "maxProperties", "entry", node, route, out);
+        let below = Checker {
+            other_keys: &[],
+            ..*self
+        };
+        view.lengths(
+            entries.len(),
+            "minProperties",
+            "maxProperties",
+            "entry",
+            node,
+            route,
+            out,
+        );
         for (key, value) in entries {
             route.push(Step::Key(key.text.clone()));
             if let Some(schema) = view.property(&key.text) {
                 below.node(schema, value, route, out);
-            } else if let Some(schema) = view.keyword("additionalProperties").filter(|s| s.is_object()) {
+            } else if let Some(schema) = view
+                .keyword("additionalProperties")
+                .filter(|s| s.is_object())
+            {
                 below.node(schema, value, route, out);
             } else if view.closed() {
                 let names = view.property_names();
-                let known = names.iter().copied().chain(self.other_keys.iter().map(String::as_str));
+                let known = names
+                    .iter()
+                    .copied()
+                    .chain(self.other_keys.iter().map(String::as_str));
                 let message = format!("unknown key `{}`", key.text);
-                out.push(Mistake::new(key.span, route, message).hint(remedy(&key.text, "keys here", known)));
+                out.push(Mistake::new(key.span, route, message).hint(remedy(
+                    &key.text,
+                    "keys here",
+                    known,
+                )));
             }
             route.pop();
         }
         for key in view.required() {
             if node.get(key).is_none() {
-                let what = view.property(key).and_then(|s| self.view(s).description().map(first_sentence));
+                let what = view
+                    .property(key)
+                    .and_then(|s| self.view(s).description().map(first_sentence));
                 let mistake = Mistake::new(node.span, route, format!("missing key `{key}`"));
                 out.push(mistake.hint(match what {
                     Some(what) => format!("add `{key}:` ({what})"),
@@ -161,21 +216,38 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns the alternative a value was meant for.
-    fn choose(&self, all: &'a [Json], node: &Node, route: &[Step]) -> Result<&'a Json, Box<Mistake>> {
+    fn choose(
+        &self,
+        all: &'a [Json],
+        node: &Node,
+        route: &[Step],
+    ) -> Result<&'a Json, Box<Mistake>> {
         let views: Vec<(&'a Json, View<'a>)> = all.iter().map(|s| (s, self.view(s))).collect();
         let constants: Vec<&str> = views.iter().flat_map(|(_, v)| v.constants()).collect();
         let wrong = |span, message: String| Mistake::new(span, route, message);
-        let fitting: Vec<&(&Json, View)> = views.iter().filter(|(_, v)| self.accepts(v, node)).collect();
-        let variants: Vec<(&str, &'a Json)> =
-            views.iter().filter_map(|(s, v)| Some((v.external_tag()?, *s))).collect();
-        let names = || constants.iter().copied().chain(variants.iter().map(|(name, _)| *name));
+        let fitting: Vec<&(&Json, View)> = views
+            .iter()
+            .filter(|(_, v)| self.accepts(v, node))
+            .collect();
+        let variants: Vec<(&str, &'a Json)> = views
+            .iter()
+            .filter_map(|(s, v)| Some((v.external_tag()?, *s)))
+            .collect();
+        let names = || {
+            constants
+                .iter()
+                .copied()
+                .chain(variants.iter().map(|(name, _)| *name))
+        };
         if let Some(text) = node.text() {
             if let Some((schema, _)) = views.iter().find(|(_, v)| v.constants().contains(&text)) {
                 return Ok(schema);
             }
             if variants.iter().any(|(name, _)| *name == text) {
                 let message = format!("`{text}` needs settings of its own");
-                return Err(Box::new(wrong(node.span, message).hint(format!("write `{text}: {{…}}`"))));
+                return Err(Box::new(
+                    wrong(node.span, message).hint(format!("write `{text}: {{…}}`")),
+                ));
             }
             let open = fitting.iter().find(|(_, v)| v.constants().is_empty());
             if let Some((schema, _)) = open {
@@ -183,13 +255,22 @@ impl<'a> Checker<'a> {
             }
             if names().next().is_some() {
                 let message = format!("unknown value `{text}`");
-                return Err(Box::new(wrong(node.span, message).hint(remedy(text, "values", names()))));
+                return Err(Box::new(wrong(node.span, message).hint(remedy(
+                    text,
+                    "values",
+                    names(),
+                ))));
             }
         }
         if let Value::Map(entries) = &node.value {
-            let tagged: Vec<_> =
-                entries.iter().filter_map(|(k, _)| variants.iter().find(|(n, _)| *n == k.text)).collect();
-            let units = entries.iter().map(|(k, _)| k.text.as_str()).filter(|k| constants.contains(k));
+            let tagged: Vec<_> = entries
+                .iter()
+                .filter_map(|(k, _)| variants.iter().find(|(n, _)| *n == k.text))
+                .collect();
+            let units = entries
+                .iter()
+                .map(|(k, _)| k.text.as_str())
+                .filter(|k| constants.contains(k));
             let named: Vec<&str> = tagged.iter().map(|(name, _)| *name).chain(units).collect();
             match tagged.as_slice() {
                 [] => {}
@@ -199,9 +280,14 @@ impl<'a> Checker<'a> {
                     return Err(Box::new(wrong(node.span, message).hint("keep one of them")));
                 }
             }
-            if let Some((key, _)) = entries.iter().find(|(k, _)| constants.contains(&k.text.as_str())) {
+            if let Some((key, _)) = entries
+                .iter()
+                .find(|(k, _)| constants.contains(&k.text.as_str()))
+            {
                 let message = format!("`{}` has no settings of its own", key.text);
-                return Err(Box::new(wrong(key.span, message).hint(format!("write just `{}`", key.text))));
+                return Err(Box::new(
+                    wrong(key.span, message).hint(format!("write just `{}`", key.text)),
+                ));
             }
             if let Some(tag) = internal_tag(&views) {
                 let names: Vec<&str> = views.iter().filter_map(|(_, v)| v.tag_value(tag)).collect();
@@ -211,20 +297,31 @@ impl<'a> Checker<'a> {
                     return Err(Box::new(wrong(node.span, message).hint(hint)));
                 };
                 let text = value.text().unwrap_or_default();
-                if let Some((schema, _)) = views.iter().find(|(_, v)| v.tag_value(tag) == Some(text)) {
+                if let Some((schema, _)) =
+                    views.iter().find(|(_, v)| v.tag_value(tag) == Some(text))
+                {
                     return Ok(schema);
                 }
-                let message = format!("unknown {tag} {}", value.describe().trim_start_matches("the text "));
+                let message = format!(
+                    "unknown {tag} {}",
+                    value.describe().trim_start_matches("the text ")
+                );
                 let hint = remedy(text, &format!("values of `{tag}`"), names.iter().copied());
                 return Err(Box::new(wrong(value.span, message).hint(hint)));
             }
             if !variants.is_empty() && fitting.iter().all(|(_, v)| v.external_tag().is_some()) {
                 let Some((key, _)) = entries.first() else {
                     let hint = format!("give one of {}", list(names()));
-                    return Err(Box::new(wrong(node.span, "the mapping is empty".to_owned()).hint(hint)));
+                    return Err(Box::new(
+                        wrong(node.span, "the mapping is empty".to_owned()).hint(hint),
+                    ));
                 };
                 let message = format!("unknown key `{}`", key.text);
-                return Err(Box::new(wrong(key.span, message).hint(remedy(&key.text, "choices", names()))));
+                return Err(Box::new(wrong(key.span, message).hint(remedy(
+                    &key.text,
+                    "choices",
+                    names(),
+                ))));
             }
         }
         match fitting.as_slice() {
@@ -236,7 +333,11 @@ impl<'a> Checker<'a> {
                         expected.push(text);
                     }
                 }
-                let message = format!("expected {}, found {}", expected.join(" or "), node.describe());
+                let message = format!(
+                    "expected {}, found {}",
+                    expected.join(" or "),
+                    node.describe()
+                );
                 let mistake = wrong(node.span, message);
                 let (_, first) = views.first().expect("a list of alternatives is not empty");
                 Err(Box::new(if names().next().is_some() {
@@ -248,7 +349,10 @@ impl<'a> Checker<'a> {
             [(schema, _)] => Ok(schema),
             several => {
                 let mistakes = |schema: &'a Json| self.check(schema, node, route).len();
-                let (schema, _) = several.iter().min_by_key(|(s, _)| mistakes(s)).expect("several fit");
+                let (schema, _) = several
+                    .iter()
+                    .min_by_key(|(s, _)| mistakes(s))
+                    .expect("several fit");
                 Ok(schema)
             }
         }
@@ -269,16 +373,26 @@ impl<'a> Checker<'a> {
     }
 
     fn collect(&self, schema: &'a Json, parts: &mut Vec<&'a Map<String, Json>>, depth: usize) {
-        let Some(map) = schema.as_object() else { return };
+        let Some(map) = schema.as_object() else {
+            return;
+        };
         parts.push(map);
         if depth > 32 {
             return;
         }
-        let target = map.get("$ref").and_then(Json::as_str).and_then(|r| r.strip_prefix('#'));
+        let target = map
+            .get("$ref")
+            .and_then(Json::as_str)
+            .and_then(|r| r.strip_prefix('#'));
         if let Some(target) = target.and_then(|pointer| self.document.pointer(pointer)) {
             self.collect(target, parts, depth + 1);
         }
-        for schema in map.get("allOf").and_then(Json::as_array).into_iter().flatten() {
+        for schema in map
+            .get("allOf")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
             self.collect(schema, parts, depth + 1);
         }
     }
@@ -290,16 +404,24 @@ impl<'a> View<'a> {
     }
 
     fn property(&self, key: &str) -> Option<&'a Json> {
-        self.parts.iter().find_map(|part| part.get("properties")?.get(key))
+        self.parts
+            .iter()
+            .find_map(|part| part.get("properties")?.get(key))
     }
 
     fn property_names(&self) -> Vec<&'a str> {
-        let all = self.parts.iter().filter_map(|part| part.get("properties")?.as_object());
+        let all = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("properties")?.as_object());
         all.flat_map(|map| map.keys().map(String::as_str)).collect()
     }
 
     fn required(&self) -> Vec<&'a str> {
-        let all = self.parts.iter().filter_map(|part| part.get("required")?.as_array());
+        let all = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("required")?.as_array());
         all.flatten().filter_map(Json::as_str).collect()
     }
 
@@ -308,8 +430,12 @@ impl<'a> View<'a> {
     }
 
     fn closed(&self) -> bool {
-        let no = |part: &&Map<String, Json>, key: &str| part.get(key).and_then(Json::as_bool) == Some(false);
-        self.parts.iter().any(|p| no(p, "additionalProperties") || no(p, "unevaluatedProperties"))
+        let no = |part: &&Map<String, Json>, key: &str| {
+            part.get(key).and_then(Json::as_bool) == Some(false)
+        };
+        self.parts
+            .iter()
+            .any(|p| no(p, "additionalProperties") || no(p, "unevaluatedProperties"))
     }
 
     fn types(&self) -> Vec<&'a str> {
@@ -355,21 +481,35 @@ impl<'a> View<'a> {
             _ => None,
         };
         let words: Vec<&str> = self.types().iter().filter_map(word).collect();
-        if words.is_empty() { "nothing".to_owned() } else { words.join(" or ") }
+        if words.is_empty() {
+            "nothing".to_owned()
+        } else {
+            words.join(" or ")
+        }
     }
 
     /// Returns the texts an `enum` or `const` allows.
     fn constants(&self) -> Vec<&'a str> {
-        let one = self.parts.iter().filter_map(|part| part.get("const")?.as_str());
-        let several = self.parts.iter().filter_map(|part| part.get("enum")?.as_array()).flatten();
+        let one = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("const")?.as_str());
+        let several = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("enum")?.as_array())
+            .flatten();
         one.chain(several.filter_map(Json::as_str)).collect()
     }
 
     /// Returns the one key of a variant of the form `variant: {…}`.
     fn external_tag(&self) -> Option<&'a str> {
         let required = self.required();
-        let [tag] = required.as_slice() else { return None };
-        (self.closed() && self.property_names() == [*tag] && self.tag_value(tag).is_none()).then_some(*tag)
+        let [tag] = required.as_slice() else {
+            return None;
+        };
+        (self.closed() && self.property_names() == [*tag] && self.tag_value(tag).is_none())
+            .then_some(*tag)
     }
 
     /// Returns what a key must be in this variant.
@@ -388,10 +528,17 @@ impl<'a> View<'a> {
             return None;
         }
         let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
-        Some(mistake.hint(remedy(node.text().unwrap_or_default(), "values", self.constants())))
+        Some(mistake.hint(remedy(
+            node.text().unwrap_or_default(),
+            "values",
+            self.constants(),
+        )))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "names of the two keywords and of what is counted")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "names of the two keywords and of what is counted"
+    )]
     fn lengths(
         &self,
         length: usize,
@@ -422,13 +569,20 @@ impl<'a> View<'a> {
             out.push(Mistake::new(node.span, route, what).hint(hint));
         }
         if let Some(most) = limit(max).filter(|most| (length as u64) > *most) {
-            let message = format!("{} given, at most {} fit", units(length as u64), units(most));
+            let message = format!(
+                "{} given, at most {} fit",
+                units(length as u64),
+                units(most)
+            );
             out.push(Mistake::new(node.span, route, message).hint("give fewer"));
         }
     }
 
     fn bounds(&self, value: f64, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
-        let format = self.keyword("format").and_then(Json::as_str).unwrap_or_default();
+        let format = self
+            .keyword("format")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
         let (low, high) = match format {
             "uint8" => (0.0, f64::from(u8::MAX)),
             "uint16" => (0.0, f64::from(u16::MAX)),
@@ -455,9 +609,17 @@ impl<'a> View<'a> {
             Some(Step::Key(key)) => format!("`{key}`"),
             _ => "the value".to_owned(),
         };
-        let mistake = Mistake::new(node.span, route, format!("{name} must be {rule}, found {value}"));
+        let mistake = Mistake::new(
+            node.span,
+            route,
+            format!("{name} must be {rule}, found {value}"),
+        );
         out.push(match self.description() {
-            Some(text) => mistake.hint(format!("`{}`: {}", name.trim_matches('`'), first_sentence(text))),
+            Some(text) => mistake.hint(format!(
+                "`{}`: {}",
+                name.trim_matches('`'),
+                first_sentence(text)
+            )),
             None => mistake.hint("change the value"),
         });
     }
@@ -465,11 +627,16 @@ impl<'a> View<'a> {
 
 /// Returns the key that tells the variants of an internally tagged enum apart.
 fn internal_tag<'a>(views: &[(&'a Json, View<'a>)]) -> Option<&'a str> {
-    let objects: Vec<&View> =
-        views.iter().map(|(_, v)| v).filter(|v| !v.property_names().is_empty()).collect();
+    let objects: Vec<&View> = views
+        .iter()
+        .map(|(_, v)| v)
+        .filter(|v| !v.property_names().is_empty())
+        .collect();
     let first = objects.first()?;
     let candidates = first.required();
-    candidates.into_iter().find(|key| objects.iter().all(|v| v.tag_value(key).is_some()))
+    candidates
+        .into_iter()
+        .find(|key| objects.iter().all(|v| v.tag_value(key).is_some()))
 }
 
 fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
@@ -479,13 +646,19 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
         Value::Text(text) if text.contains("${") => {
             "placeholders are not resolved here; write the value out".to_owned()
         }
-        Value::Text(text) if wants("boolean") && matches!(text.as_str(), "yes" | "on" | "Yes" | "On") => {
+        Value::Text(text)
+            if wants("boolean") && matches!(text.as_str(), "yes" | "on" | "Yes" | "On") =>
+        {
             "write `true`".to_owned()
         }
-        Value::Text(text) if wants("boolean") && matches!(text.as_str(), "no" | "off" | "No" | "Off") => {
+        Value::Text(text)
+            if wants("boolean") && matches!(text.as_str(), "no" | "off" | "No" | "Off") =>
+        {
             "write `false`".to_owned()
         }
-        Value::Text(text) if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() => {
+        Value::Text(text)
+            if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() =>
+        {
             format!("write {} without quotes", text.trim())
         }
         Value::Float(value) if wants("integer") && value.fract() == 0.0 => format!("write {value}"),
@@ -496,7 +669,9 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
             "put it in quotes if it is text".to_owned()
         }
         Value::Null => "give a value, or remove the key".to_owned(),
-        _ if wants("array") && !matches!(node.value, Value::Map(_)) => "write it as `[…]`".to_owned(),
+        _ if wants("array") && !matches!(node.value, Value::Map(_)) => {
+            "write it as `[…]`".to_owned()
+        }
         _ => match view.description() {
             Some(text) => format!("what belongs here: {}", first_sentence(text)),
             None => format!("give {}", view.expected()),

@@ -68,11 +68,18 @@ fn compile(
 ) -> Option<Experiment> {
     if !matches!(root.value, Value::Map(_)) {
         let message = format!("expected an experiment, found {}", root.describe());
-        sink.add(Mistake::new(root.span, &[], message).hint("an experiment starts with `experiment: NAME`"));
+        sink.add(
+            Mistake::new(root.span, &[], message)
+                .hint("an experiment starts with `experiment: NAME`"),
+        );
         return None;
     }
     let schema = file_schema();
-    let plain = Checker { document: &schema, expand: None, other_keys: &[] };
+    let plain = Checker {
+        document: &schema,
+        expand: None,
+        other_keys: &[],
+    };
     let profile = profile(root, options, sink);
     let values = parameters(root.get("parameters"), profile, &options.set, &plain, sink);
     check_root(root, &schema, &values, registry, sink);
@@ -85,50 +92,94 @@ fn compile(
         let defaults = parameters(root.get("parameters"), None, &[], &plain, &aside);
         for parameters in [&values, &defaults] {
             let declared = self::axes(root, None, parameters, &plain, &aside);
-            axes.iter_mut().zip(&declared).for_each(|(axis, declared)| axis.note_dropped(declared));
+            axes.iter_mut()
+                .zip(&declared)
+                .for_each(|(axis, declared)| axis.note_dropped(declared));
         }
     }
     let (definitions, hidden) = with_definitions_resolved(root, &values, &axes, registry, sink);
-    let library = Layers::new(&definitions, hidden, file, &options.user_folders, registry, files, sink);
+    let library = Layers::new(
+        &definitions,
+        hidden,
+        file,
+        &options.user_folders,
+        registry,
+        files,
+        sink,
+    );
     library.check_sections();
 
-    let empty = Node { span: root.span, value: Value::Map(Vec::new()) };
+    let empty = Node {
+        span: root.span,
+        value: Value::Map(Vec::new()),
+    };
     let section = root.get("stages").unwrap_or(&empty);
     let drafts = drafts(section, &axes, &values, registry, sink);
     let overrides = root.get("overrides").map(Node::items).unwrap_or_default();
-    check_overridden(overrides, &drafts.iter().map(|d| d.name).collect::<Vec<_>>(), sink);
+    check_overridden(
+        overrides,
+        &drafts.iter().map(|d| d.name).collect::<Vec<_>>(),
+        sink,
+    );
     let order = order(&drafts, sink);
     let mut included = Vec::new();
     for draft in &drafts {
-        let cells = if draft.broken { Vec::new() } else { inclusions(draft, &mut axes, &values, sink) };
+        let cells = if draft.broken {
+            Vec::new()
+        } else {
+            inclusions(draft, &mut axes, &values, sink)
+        };
         included.push(cells);
     }
-    let context = Context { parameters: &values, library: &library, sink, overrides };
+    let context = Context {
+        parameters: &values,
+        library: &library,
+        sink,
+        overrides,
+    };
     let stages: Vec<_> = drafts
         .iter()
         .zip(&included)
-        .map(
-            |(draft, cells)| {
-                if draft.broken { None } else { expand(draft, &axes, &drafts, cells, &context) }
-            },
-        )
+        .map(|(draft, cells)| {
+            if draft.broken {
+                None
+            } else {
+                expand(draft, &axes, &drafts, cells, &context)
+            }
+        })
         .collect();
     let order = order?;
     let mut stages: Vec<_> = stages.into_iter().collect::<Option<Vec<_>>>()?;
     if sink.count() > 0 {
         return None;
     }
-    let position =
-        |declared: &usize| order.iter().position(|o| o == declared).expect("every stage is in the order");
+    let position = |declared: &usize| {
+        order
+            .iter()
+            .position(|o| o == declared)
+            .expect("every stage is in the order")
+    };
     for stage in &mut stages {
         stage.needs = stage.needs.iter().map(position).collect();
     }
     let mut slots: Vec<_> = stages.into_iter().map(Some).collect();
-    let stages: Vec<_> = order.iter().map(|i| slots[*i].take().expect("each stage is taken once")).collect();
+    let stages: Vec<_> = order
+        .iter()
+        .map(|i| slots[*i].take().expect("each stage is taken once"))
+        .collect();
 
     let name = root.get("experiment")?.text()?.to_owned();
-    let scope = Scope { parameters: &values, axes: &axes, over: &[], labels: &[] };
-    let seed = scope.resolve(root.get("seed")?, None).ok()?.json().as_u64()?;
+    let scope = Scope {
+        parameters: &values,
+        axes: &axes,
+        over: &[],
+        labels: &[],
+    };
+    let seed = scope
+        .resolve(root.get("seed")?, None)
+        .ok()?
+        .json()
+        .as_u64()?;
     let order = match root.get("order") {
         None => Order::default(),
         Some(node) => serde_json::from_value(scope.resolve(node, None).ok()?.json()).ok()?,
@@ -159,7 +210,12 @@ fn compile(
         order,
         axes: axes
             .into_iter()
-            .map(|a| Axis { name: a.name, labels: a.labels, declared: a.declared, fields: a.fields })
+            .map(|a| Axis {
+                name: a.name,
+                labels: a.labels,
+                declared: a.declared,
+                fields: a.fields,
+            })
             .collect(),
         stages,
         name,
@@ -169,9 +225,19 @@ fn compile(
 /// Returns the claims declared, by name: what is said before it is measured, and so a part of
 /// the experiment and not of the stage that judges it.
 fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::Map<String, Json> {
-    let known = registry.collections.iter().any(|(name, _)| *name == "claims");
-    let names = if known { library.names("claims") } else { Vec::new() };
-    names.into_iter().filter_map(|name| Some((name.clone(), library.find("claims", &name)?))).collect()
+    let known = registry
+        .collections
+        .iter()
+        .any(|(name, _)| *name == "claims");
+    let names = if known {
+        library.names("claims")
+    } else {
+        Vec::new()
+    };
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), library.find("claims", &name)?)))
+        .collect()
 }
 
 /// Returns the profile in force with its name.
@@ -183,7 +249,11 @@ fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a st
         None => {
             let names = profiles.iter().map(|(key, _)| key.text.as_str());
             let message = format!("the experiment has no profile `{wanted}`");
-            sink.argument(format!("--profile {wanted}"), message, Some(remedy(wanted, "profiles", names)));
+            sink.argument(
+                format!("--profile {wanted}"),
+                message,
+                Some(remedy(wanted, "profiles", names)),
+            );
             None
         }
     }
@@ -191,17 +261,42 @@ fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a st
 
 /// Checks the sections whose placeholders may only be parameters.
 fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, sink: &Sink) {
-    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
+    let scope = Scope {
+        parameters: values,
+        axes: &[],
+        over: &[],
+        labels: &[],
+    };
     let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
-    let collections: Vec<String> = registry.collections.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let here = |key: &str| !["parameters", "profiles", "axes", "overrides", "experiment"].contains(&key);
+    let collections: Vec<String> = registry
+        .collections
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    let here =
+        |key: &str| !["parameters", "profiles", "axes", "overrides", "experiment"].contains(&key);
     let is_collection = |key: &str| collections.iter().any(|c| c == key);
     let part = |keep: &dyn Fn(&str) -> bool| {
-        let entries = root.entries().iter().filter(|(k, _)| keep(&k.text)).cloned().collect();
-        Node { span: root.span, value: Value::Map(entries) }
+        let entries = root
+            .entries()
+            .iter()
+            .filter(|(k, _)| keep(&k.text))
+            .cloned()
+            .collect();
+        Node {
+            span: root.span,
+            value: Value::Map(entries),
+        }
     };
-    let plain = Checker { document: schema, expand: None, other_keys: &collections };
-    let with_values = Checker { expand: Some(&expand), ..plain };
+    let plain = Checker {
+        document: schema,
+        expand: None,
+        other_keys: &collections,
+    };
+    let with_values = Checker {
+        expand: Some(&expand),
+        ..plain
+    };
     let mut out = with_values.check(schema, &part(&|k| here(k) && !is_collection(k)), &[]);
     out.retain(|m| !m.message.starts_with("missing key") || !m.route.is_empty());
     let mut rest = schema.clone();
@@ -215,7 +310,14 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
     }
     let known = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
-    out.extend(Checker { document: &rest, expand: None, other_keys: &[] }.check(&rest, &known, &[]));
+    out.extend(
+        Checker {
+            document: &rest,
+            expand: None,
+            other_keys: &[],
+        }
+        .check(&rest, &known, &[]),
+    );
     if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
         out.push(
             Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")
@@ -225,14 +327,25 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
     if let Some(node) = root.get("experiment")
         && let Some(name) = node.text()
     {
-        check_name(name, "experiment", node.span, &[Step::Key("experiment".into())], &mut out);
+        check_name(
+            name,
+            "experiment",
+            node.span,
+            &[Step::Key("experiment".into())],
+            &mut out,
+        );
     }
     out.into_iter().for_each(|m| sink.add(m));
 }
 
 /// Checks the profiles that are not in force; the other is checked as it is used.
 fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &Sink) {
-    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
+    let scope = Scope {
+        parameters: values,
+        axes: &[],
+        over: &[],
+        labels: &[],
+    };
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
         let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
@@ -240,7 +353,8 @@ fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &S
         for (axis_key, replacement) in node.get("axes").map(Node::entries).unwrap_or_default() {
             let mut route = route.to_vec();
             route.extend([Step::Key("axes".into()), Step::Key(axis_key.text.clone())]);
-            let Some((_, axis_node)) = declared.iter().find(|(k, _)| k.text == axis_key.text) else {
+            let Some((_, axis_node)) = declared.iter().find(|(k, _)| k.text == axis_key.text)
+            else {
                 let names = declared.iter().map(|(k, _)| k.text.as_str());
                 let message = format!("unknown axis `{}`", axis_key.text);
                 let hint = remedy(&axis_key.text, "axes", names);
@@ -250,7 +364,9 @@ fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &S
             let has_placeholder = replacement.json().to_string().contains("${");
             if in_force != Some(key.text.as_str()) && !has_placeholder {
                 // What is wrong with the axis itself is told where it is declared.
-                let Ok(axis_node) = scope.resolve(axis_node, None) else { continue };
+                let Ok(axis_node) = scope.resolve(axis_node, None) else {
+                    continue;
+                };
                 let mut out = Vec::new();
                 replaced(&axis_key.text, &axis_node, replacement, &route, &mut out);
                 out.into_iter().for_each(|m| sink.add(m));
@@ -260,7 +376,13 @@ fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &S
 }
 
 /// Reads an axis that a profile replaces.
-fn replaced(name: &str, declared: &Node, by: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
+fn replaced(
+    name: &str,
+    declared: &Node,
+    by: &Node,
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) -> AxisDraft {
     let has_fields = !is_plain_list(declared) && declared.get("from").is_none();
     if has_fields && is_plain_list(by) {
         let own = [Step::Key("axes".into()), Step::Key(name.to_owned())];
@@ -276,12 +398,24 @@ fn axes(
     checker: &Checker,
     sink: &Sink,
 ) -> Vec<AxisDraft> {
-    let schema = checker.document.pointer("/$defs/Axis").expect("the file's schema defines axes");
-    let scope = Scope { parameters: values, axes: &[], over: &[], labels: &[] };
+    let schema = checker
+        .document
+        .pointer("/$defs/Axis")
+        .expect("the file's schema defines axes");
+    let scope = Scope {
+        parameters: values,
+        axes: &[],
+        over: &[],
+        labels: &[],
+    };
     let read = |node: &Node, route: &[Step], out: &mut Vec<Mistake>| -> Option<Node> {
         let before = out.len();
         scope.check(node, route, out);
-        let broken = |text: &str| scope.values(text, node.span, route).is_ok_and(|values| values.is_empty());
+        let broken = |text: &str| {
+            scope
+                .values(text, node.span, route)
+                .is_ok_and(|values| values.is_empty())
+        };
         if out.len() > before || any_text(node, &broken) {
             return None;
         }
@@ -306,11 +440,13 @@ fn axes(
             out.push(Mistake::new(key.span, &route, message).hint(hint));
         }
         let declared = read(node, &route, &mut out);
-        let replacement = profile.and_then(|(name, p)| Some((name, p.get("axes")?.get(&key.text)?)));
+        let replacement =
+            profile.and_then(|(name, p)| Some((name, p.get("axes")?.get(&key.text)?)));
         let draft = match (declared, replacement) {
             (Some(declared), Some((name, by))) => {
                 let route = ["profiles", name, "axes", &key.text].map(|s| Step::Key(s.to_owned()));
-                read(by, &route, &mut out).map(|by| replaced(&key.text, &declared, &by, &route, &mut out))
+                read(by, &route, &mut out)
+                    .map(|by| replaced(&key.text, &declared, &by, &route, &mut out))
             }
             (Some(declared), None) => Some(axis(&key.text, &declared, &route, &mut out)),
             (None, _) => None,
@@ -331,8 +467,12 @@ fn axes(
 
 fn check_overridden(overrides: &[Node], stages: &[&str], sink: &Sink) {
     for (i, node) in overrides.iter().enumerate() {
-        let Some(stage) = node.get("where").and_then(|w| w.get("stage")) else { continue };
-        let Some(name) = stage.text().filter(|name| !stages.contains(name)) else { continue };
+        let Some(stage) = node.get("where").and_then(|w| w.get("stage")) else {
+            continue;
+        };
+        let Some(name) = stage.text().filter(|name| !stages.contains(name)) else {
+            continue;
+        };
         let route = [
             Step::Key("overrides".into()),
             Step::Index(i),
@@ -365,18 +505,35 @@ fn with_definitions_resolved(
     registry: &Registry,
     sink: &Sink,
 ) -> (Node, BTreeSet<(String, String)>) {
-    let scope = Scope { parameters: values, axes, over: &[], labels: &[] };
+    let scope = Scope {
+        parameters: values,
+        axes,
+        over: &[],
+        labels: &[],
+    };
     let mut hidden = BTreeSet::new();
     let mut resolved = root.clone();
-    let Value::Map(sections) = &mut resolved.value else { return (resolved, hidden) };
+    let Value::Map(sections) = &mut resolved.value else {
+        return (resolved, hidden);
+    };
     for (collection, section) in sections {
-        if !registry.collections.iter().any(|(name, _)| *name == collection.text) {
+        if !registry
+            .collections
+            .iter()
+            .any(|(name, _)| *name == collection.text)
+        {
             continue;
         }
-        let Value::Map(definitions) = &mut section.value else { continue };
+        let Value::Map(definitions) = &mut section.value else {
+            continue;
+        };
         for (key, node) in definitions {
             let mut mistakes = Vec::new();
-            scope.check(node, &[&collection.text, &key.text].map(|s| Step::Key(s.clone())), &mut mistakes);
+            scope.check(
+                node,
+                &[&collection.text, &key.text].map(|s| Step::Key(s.clone())),
+                &mut mistakes,
+            );
             match scope.resolve(node, None) {
                 Ok(definition) if mistakes.is_empty() && !scope.hides(node) => *node = definition,
                 _ => {

@@ -67,15 +67,25 @@ impl fmt::Display for Diagnostic {
         match &self.place {
             Place::File(file) => writeln!(f, "  --> {}", file.display())?,
             Place::Argument(argument) => writeln!(f, "  --> {argument}")?,
-            Place::Text { file, line, column, width, route, text } => {
+            Place::Text {
+                file,
+                line,
+                column,
+                width,
+                route,
+                text,
+            } => {
                 write!(f, "  --> {}:{line}:{column}", file.display())?;
                 if !route.is_empty() {
                     write!(f, "  ({route})")?;
                 }
                 let number = line.to_string();
                 let (text, column) = window(text, *column);
-                let before: String =
-                    text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+                let before: String = text
+                    .chars()
+                    .take(column - 1)
+                    .map(|c| if c == '\t' { '\t' } else { ' ' })
+                    .collect();
                 writeln!(f, "\n{number} | {text}")?;
                 writeln!(
                     f,
@@ -105,7 +115,10 @@ fn window(text: &str, column: usize) -> (String, usize) {
     let part: String = text.chars().skip(start).take(WINDOW).collect();
     let before = if start > 0 { "…" } else { "" };
     let after = if start + WINDOW < length { "…" } else { "" };
-    (format!("{before}{part}{after}"), column - start + before.chars().count())
+    (
+        format!("{before}{part}{after}"),
+        column - start + before.chars().count(),
+    )
 }
 
 impl fmt::Display for Diagnostics {
@@ -134,7 +147,12 @@ pub(crate) struct Mistake {
 impl Mistake {
     /// Makes a mistake without a remedy.
     pub(crate) fn new(span: Span, route: &[Step], message: impl Into<String>) -> Self {
-        Self { span, route: route.to_vec(), message: message.into(), hint: None }
+        Self {
+            span,
+            route: route.to_vec(),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// Adds the remedy.
@@ -166,8 +184,17 @@ impl Sink {
     }
 
     /// Adds a mistake in an argument of the command line.
-    pub(crate) fn argument(&self, argument: String, message: impl Into<String>, hint: Option<String>) {
-        let diagnostic = Diagnostic { message: message.into(), place: Place::Argument(argument), hint };
+    pub(crate) fn argument(
+        &self,
+        argument: String,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        let diagnostic = Diagnostic {
+            message: message.into(),
+            place: Place::Argument(argument),
+            hint,
+        };
         self.arguments.borrow_mut().push(diagnostic);
     }
 
@@ -189,7 +216,8 @@ impl Sink {
                 message: mistake.message,
                 hint: mistake.hint,
             };
-            let same = |d: &Diagnostic| d.message == diagnostic.message && same_place(d, &diagnostic);
+            let same =
+                |d: &Diagnostic| d.message == diagnostic.message && same_place(d, &diagnostic);
             if !all.iter().rev().take(50).any(same) {
                 all.push(diagnostic);
             }
@@ -216,7 +244,11 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
     if span.line == 0 {
         return Place::File(file.to_owned());
     }
-    let line_text = text.lines().nth(span.line as usize - 1).unwrap_or("").trim_end();
+    let line_text = text
+        .lines()
+        .nth(span.line as usize - 1)
+        .unwrap_or("")
+        .trim_end();
     let length = line_text.chars().count();
     let column = (span.column as usize).clamp(1, length + 1);
     let width = (span.width as usize).clamp(1, (length + 1 - column).max(1));
@@ -233,8 +265,15 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
 fn same_place(a: &Diagnostic, b: &Diagnostic) -> bool {
     match (&a.place, &b.place) {
         (
-            Place::Text { file, line, column, .. },
-            Place::Text { file: file_b, line: line_b, column: column_b, .. },
+            Place::Text {
+                file, line, column, ..
+            },
+            Place::Text {
+                file: file_b,
+                line: line_b,
+                column: column_b,
+                ..
+            },
         ) => (file, line, column) == (file_b, line_b, column_b),
         (a, b) => a == b,
     }

@@ -14,10 +14,18 @@ use crate::stage::{Registry, Step};
 ///
 /// # Errors
 /// Every mistake found, each with its place; also if the file cannot be read.
-pub fn load(file: &Path, registry: &Registry, options: &Options) -> Result<Experiment, Diagnostics> {
+pub fn load(
+    file: &Path,
+    registry: &Registry,
+    options: &Options,
+) -> Result<Experiment, Diagnostics> {
     let wrong = |message: String, hint: &str| {
         let place = Place::File(file.to_owned());
-        Diagnostics(vec![Diagnostic { message, place, hint: Some(hint.to_owned()) }])
+        Diagnostics(vec![Diagnostic {
+            message,
+            place,
+            hint: Some(hint.to_owned()),
+        }])
     };
     match Disk.read(file) {
         Ok(Some(text)) => load_text(&text, file, registry, options, &Disk),
@@ -41,7 +49,8 @@ pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
 }
 
 /// What to do about a file that [`Disk`] refuses.
-pub(crate) const UNREADABLE: &str = "give a UTF-8 text file that you may read, of the size of a text";
+pub(crate) const UNREADABLE: &str =
+    "give a UTF-8 text file that you may read, of the size of a text";
 
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,23 +61,35 @@ impl Files for Disk {
         match std::fs::metadata(path) {
             Ok(meta) if meta.is_dir() => return Err("this is a folder, not a file".to_owned()),
             Ok(meta) if meta.len() > MAX_BYTES as u64 => {
-                return Err(format!("the file has {} bytes; at most {MAX_BYTES} are read", meta.len()));
+                return Err(format!(
+                    "the file has {} bytes; at most {MAX_BYTES} are read",
+                    meta.len()
+                ));
             }
             Ok(_) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             Err(e) => return Err(format!("the file cannot be read: {e}")),
         }
         let bytes = std::fs::read(path).map_err(|e| format!("the file cannot be read: {e}"))?;
         let text = String::from_utf8(bytes);
-        text.map(Some)
-            .map_err(|e| format!("the file is not UTF-8 after byte {}", e.utf8_error().valid_up_to()))
+        text.map(Some).map_err(|e| {
+            format!(
+                "the file is not UTF-8 after byte {}",
+                e.utf8_error().valid_up_to()
+            )
+        })
     }
 
     fn list(&self, folder: &Path) -> Vec<String> {
         // A folder that is missing or closed to us offers no names; reading a file of it says why.
-        let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
         names.sort();
         names
     }

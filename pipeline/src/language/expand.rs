@@ -62,15 +62,29 @@ pub(crate) fn inclusions(
     sink: &Sink,
 ) -> Vec<(Vec<u16>, String, Span)> {
     let mut found = Vec::new();
-    for (i, include) in draft.node.get("include").map(Node::items).unwrap_or_default().iter().enumerate() {
-        let Some((key, coordinates)) = include.entry("coordinates") else { continue };
+    for (i, include) in draft
+        .node
+        .get("include")
+        .map(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
+        let Some((key, coordinates)) = include.entry("coordinates") else {
+            continue;
+        };
         if !matches!(coordinates.value, Value::Map(_)) {
             continue;
         }
         let reason = reason(include).unwrap_or_default();
         let mut route = draft.route(&["include"]);
         route.extend([Step::Index(i), Step::Key("coordinates".into())]);
-        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let scope = Scope {
+            parameters,
+            axes,
+            over: &[],
+            labels: &[],
+        };
         if scope.hides(coordinates) {
             continue;
         }
@@ -100,11 +114,15 @@ pub(crate) fn expand(
     let before = context.sink.count();
     let over = &draft.over;
     let counts: Vec<usize> = over.iter().map(|axis| axes[*axis].declared).collect();
-    let product = counts.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    let product = counts
+        .iter()
+        .try_fold(1usize, |product, n| product.checked_mul(*n));
     if product.is_none_or(|p| p > MAX_CELLS) {
         let message = format!("the stage `{}` has more than {MAX_CELLS} cells", draft.name);
         let hint = "use fewer axes in `over`, or fewer labels";
-        context.sink.add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
+        context
+            .sink
+            .add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
         return None;
     }
     let labels: Vec<Vec<u16>> = (0..over.len())
@@ -118,13 +136,19 @@ pub(crate) fn expand(
             labels
         })
         .collect();
-    let scope = Scope { parameters: context.parameters, axes, over, labels: &labels };
+    let scope = Scope {
+        parameters: context.parameters,
+        axes,
+        over,
+        labels: &labels,
+    };
     let mut excludes = rules(draft, axes, context, "exclude");
     let mut overrides = rules(draft, axes, context, "overrides");
     let base = Variant::new(draft, &scope, &[], context);
     let mut variants: BTreeMap<Vec<usize>, usize> = BTreeMap::from([(Vec::new(), 0)]);
     let mut all: Vec<Variant> = vec![base];
-    let mut cells: Vec<(Vec<u16>, usize, Option<&str>)> = Vec::with_capacity(product.unwrap_or_default());
+    let mut cells: Vec<(Vec<u16>, usize, Option<&str>)> =
+        Vec::with_capacity(product.unwrap_or_default());
     let mut excluded = Vec::new();
     let mut place = |at: Vec<u16>, reason, context: &Context| {
         let mut hit = Vec::new();
@@ -137,8 +161,10 @@ pub(crate) fn expand(
         let variant = match variants.get(&hit) {
             Some(variant) => *variant,
             None => {
-                let nodes: Vec<(&Node, usize)> =
-                    hit.iter().map(|i| (overrides[*i].node, overrides[*i].index)).collect();
+                let nodes: Vec<(&Node, usize)> = hit
+                    .iter()
+                    .map(|i| (overrides[*i].node, overrides[*i].index))
+                    .collect();
                 all.push(Variant::new(draft, &scope, &nodes, context));
                 variants.insert(hit, all.len() - 1);
                 all.len() - 1
@@ -161,7 +187,10 @@ pub(crate) fn expand(
             }
         }
         match out {
-            Some(reason) => excluded.push(Excluded { at: at.into_boxed_slice(), reason }),
+            Some(reason) => excluded.push(Excluded {
+                at: at.into_boxed_slice(),
+                reason,
+            }),
             None => place(at, None, context),
         }
     }
@@ -169,33 +198,47 @@ pub(crate) fn expand(
     for (i, (at, reason, span)) in inclusions.iter().enumerate() {
         let mut route = draft.route(&["include"]);
         route.push(Step::Index(i));
-        let of_product = at.iter().zip(&counts).all(|(label, n)| usize::from(*label) < *n);
+        let of_product = at
+            .iter()
+            .zip(&counts)
+            .all(|(label, n)| usize::from(*label) < *n);
         let text = coordinates_text(at, over, axes);
         if excluded.iter().any(|e| *e.at == **at) {
             let message = format!("the cell {text} is both excluded and included");
-            context.sink.add(Mistake::new(*span, &route, message).hint("remove one of the two entries"));
+            context
+                .sink
+                .add(Mistake::new(*span, &route, message).hint("remove one of the two entries"));
         } else if of_product || seen.contains(&at.as_slice()) {
             let message = format!("the cell {text} is already there");
             let hint = "remove this entry: the axes, or an earlier entry, contain the cell";
-            context.sink.add(Mistake::new(*span, &route, message).hint(hint));
+            context
+                .sink
+                .add(Mistake::new(*span, &route, message).hint(hint));
         } else if let Some(needed) = lonely(draft, at, drafts, axes) {
             let message = format!("the cell {text} has no cell of `{needed}` that it could use");
             let hint = format!("include one with the same labels in `{needed}` first");
-            context.sink.add(Mistake::new(*span, &route, message).hint(hint));
+            context
+                .sink
+                .add(Mistake::new(*span, &route, message).hint(hint));
         } else {
             seen.push(at);
             place(at.clone(), Some(reason.as_str()), context);
         }
     }
     let narrowed = over.iter().any(|axis| !axes[*axis].dropped.is_empty());
-    for (rule, what) in
-        excludes.iter().map(|r| (r, "exclude")).chain(overrides.iter().map(|r| (r, "override")))
+    for (rule, what) in excludes
+        .iter()
+        .map(|r| (r, "exclude"))
+        .chain(overrides.iter().map(|r| (r, "override")))
     {
         if rule.hits == 0 && !narrowed {
             let (span, route) = rule.place(draft, what);
             let message = format!("this {what} matches no cell");
-            let hint = "look for a label that another entry already leaves out, or remove the entry";
-            context.sink.add(Mistake::new(span, &route, message).hint(hint));
+            let hint =
+                "look for a label that another entry already leaves out, or remove the entry";
+            context
+                .sink
+                .add(Mistake::new(span, &route, message).hint(hint));
         }
     }
     if context.sink.count() > before {
@@ -208,32 +251,56 @@ pub(crate) fn expand(
             let variant = &mut all[variant];
             let parameters = variant.parameters(&at, draft, &scope, context, &mut sets);
             let (timeout, retries) = variant.limits(&at, &scope);
-            let note = included.map(str::to_owned).into_iter().chain(variant.note.clone());
+            let note = included
+                .map(str::to_owned)
+                .into_iter()
+                .chain(variant.note.clone());
             let note = note.reduce(|a, b| format!("{a}; {b}"));
-            Cell { at: at.into_boxed_slice(), parameters, timeout, retries, note }
+            Cell {
+                at: at.into_boxed_slice(),
+                parameters,
+                timeout,
+                retries,
+                note,
+            }
         })
         .collect();
     if context.sink.count() > before {
         return None;
     }
-    let needed = |position: &usize| draft.needs.iter().any(|n| drafts[*n].over.contains(&over[*position]));
+    let needed = |position: &usize| {
+        draft
+            .needs
+            .iter()
+            .any(|n| drafts[*n].over.contains(&over[*position]))
+    };
     let replicate = match kind.class() {
         Class::Measurement => {
             let own = &all[0].refers;
             let decisive = |position: &usize| needed(position) || !own.contains(position);
             // Where something is wrong already, cells may stand there without their parameters.
             if context.sink.count() == 0
-                && let Some((a, b)) = twins(&cells, &(0..over.len()).filter(decisive).collect::<Vec<_>>())
+                && let Some((a, b)) = twins(
+                    &cells,
+                    &(0..over.len()).filter(decisive).collect::<Vec<_>>(),
+                )
             {
                 let text = |cell: &Cell| coordinates_text(&cell.at, over, axes);
-                let message =
-                    format!("the cells {} and {} are one and the same measurement", text(a), text(b));
+                let message = format!(
+                    "the cells {} and {} are one and the same measurement",
+                    text(a),
+                    text(b)
+                );
                 let hint = "let their labels ask for something different, or leave one out; to measure \
                             again, use an axis that no setting refers to, such as `rep`";
-                context.sink.add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
+                context
+                    .sink
+                    .add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
                 return None;
             }
-            (0..over.len()).filter(|position| !needed(position) && !own.contains(position)).collect()
+            (0..over.len())
+                .filter(|position| !needed(position) && !own.contains(position))
+                .collect()
         }
         Class::Resource | Class::Pure => Vec::new(),
     };
@@ -256,10 +323,13 @@ pub(crate) fn expand(
 /// are included or overridden have a stated reason to be what they are.
 fn twins<'c>(cells: &'c [Cell], decisive: &[usize]) -> Option<(&'c Cell, &'c Cell)> {
     let mut seen: HashMap<(u32, Vec<u16>), &Cell> = HashMap::new();
-    cells.iter().filter(|cell| cell.note.is_none()).find_map(|cell| {
-        let labels = decisive.iter().map(|position| cell.at[*position]).collect();
-        Some((seen.insert((cell.parameters, labels), cell)?, cell))
-    })
+    cells
+        .iter()
+        .filter(|cell| cell.note.is_none())
+        .find_map(|cell| {
+            let labels = decisive.iter().map(|position| cell.at[*position]).collect();
+            Some((seen.insert((cell.parameters, labels), cell)?, cell))
+        })
 }
 
 /// The distinct parameter sets of a stage.
@@ -273,7 +343,10 @@ impl Variant {
     /// Applies overrides to a stage's settings and checks the outcome.
     fn new(draft: &Draft, scope: &Scope, overrides: &[(&Node, usize)], context: &Context) -> Self {
         let mut settings = draft.settings.clone();
-        let mut limits = [draft.node.get("timeout").cloned(), draft.node.get("retries").cloned()];
+        let mut limits = [
+            draft.node.get("timeout").cloned(),
+            draft.node.get("retries").cloned(),
+        ];
         let mut reasons = Vec::new();
         for (node, index) in overrides {
             reasons.extend(reason(node));
@@ -287,25 +360,33 @@ impl Variant {
                 match key.text.as_str() {
                     "timeout" => limits[0] = Some(value.clone()),
                     "retries" => limits[1] = Some(value.clone()),
-                    "kind" | "needs" | "over" | "exclude" | "include" | "exclusive" | "description" => {
-                        let message = format!("`{}` cannot differ between the cells of a stage", key.text);
+                    "kind" | "needs" | "over" | "exclude" | "include" | "exclusive"
+                    | "description" => {
+                        let message =
+                            format!("`{}` cannot differ between the cells of a stage", key.text);
                         let hint = "change it in the stage, for all its cells";
-                        context.sink.add(Mistake::new(key.span, &route, message).hint(hint));
+                        context
+                            .sink
+                            .add(Mistake::new(key.span, &route, message).hint(hint));
                     }
                     path => {
                         let parts: Vec<&str> = path.split('.').collect();
                         if !put(&mut settings, &parts, key, value) {
                             let message = format!("the path `{path}` leads nowhere");
-                            context
-                                .sink
-                                .add(Mistake::new(key.span, &route, message).hint(path_remedy(draft)));
+                            context.sink.add(
+                                Mistake::new(key.span, &route, message).hint(path_remedy(draft)),
+                            );
                         }
                     }
                 }
             }
         }
         let [timeout, retries] = limits;
-        let limit_refers = timeout.iter().chain(&retries).flat_map(|node| scope.references(node)).collect();
+        let limit_refers = timeout
+            .iter()
+            .chain(&retries)
+            .flat_map(|node| scope.references(node))
+            .collect();
         let variant = Self {
             refers: scope.references(&settings).into_iter().collect(),
             settings,
@@ -326,10 +407,18 @@ impl Variant {
         let common = common_schema();
         let keys = super::stages::common_keys(&common);
         let schema = kind.schema().to_value();
-        let checker = Checker { document: &schema, expand: Some(&expand), other_keys: &keys };
+        let checker = Checker {
+            document: &schema,
+            expand: Some(&expand),
+            other_keys: &keys,
+        };
         let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));
         scope.check(&self.settings, &draft.route(&[]), &mut out);
-        let checker = Checker { document: &common, expand: Some(&expand), other_keys: &[] };
+        let checker = Checker {
+            document: &common,
+            expand: Some(&expand),
+            other_keys: &[],
+        };
         for (name, node) in [("timeout", &self.timeout), ("retries", &self.retries)] {
             if let Some(node) = node {
                 out.extend(checker.check(&common["properties"][name], node, &draft.route(&[name])));
@@ -350,7 +439,9 @@ impl Variant {
         if let Some(index) = self.sets.get(&key) {
             return *index;
         }
-        let index = self.canonical(at, draft, scope, context, sets).unwrap_or_default();
+        let index = self
+            .canonical(at, draft, scope, context, sets)
+            .unwrap_or_default();
         self.sets.insert(key, index);
         index
     }
@@ -370,7 +461,10 @@ impl Variant {
         let mut settings = match scope.resolve(&self.settings, Some(at)) {
             Ok(settings) => settings.json(),
             Err(mistake) => {
-                context.sink.add(Mistake { route: draft.route(&[]), ..mistake });
+                context.sink.add(Mistake {
+                    route: draft.route(&[]),
+                    ..mistake
+                });
                 return None;
             }
         };
@@ -378,7 +472,8 @@ impl Variant {
         match kind.canonical(&settings, context.library) {
             Ok(mut parameters) => {
                 parameters.sort_all_objects();
-                let next = u32::try_from(sets.list.len()).expect("a stage has at most a million cells");
+                let next =
+                    u32::try_from(sets.list.len()).expect("a stage has at most a million cells");
                 let index = *sets.index.entry(parameters.to_string()).or_insert(next);
                 if index == next {
                     sets.list.push(parameters);
@@ -393,7 +488,10 @@ impl Variant {
                     route.extend(problem.route.iter().cloned());
                     let span = self.settings.place(&problem.route);
                     let mistake = Mistake::new(span, &route, problem.message);
-                    context.sink.add(Mistake { hint: problem.hint, ..mistake });
+                    context.sink.add(Mistake {
+                        hint: problem.hint,
+                        ..mistake
+                    });
                 }
                 None
             }
@@ -401,11 +499,20 @@ impl Variant {
     }
 
     fn limits(&mut self, at: &[u16], scope: &Scope) -> (Option<Duration>, u32) {
-        let key: Vec<u16> = self.limit_refers.iter().map(|position| at[*position]).collect();
+        let key: Vec<u16> = self
+            .limit_refers
+            .iter()
+            .map(|position| at[*position])
+            .collect();
         if let Some(limits) = self.limits.get(&key) {
             return *limits;
         }
-        let value = |node: &Option<Node>| scope.resolve(node.as_ref()?, Some(at)).ok().map(|n| n.value);
+        let value = |node: &Option<Node>| {
+            scope
+                .resolve(node.as_ref()?, Some(at))
+                .ok()
+                .map(|n| n.value)
+        };
         let timeout = match value(&self.timeout) {
             Some(Value::Text(text)) => DurationText::parse(&text).ok().map(|span| span.0),
             _ => None,
@@ -421,7 +528,10 @@ impl Variant {
 
 impl Rule<'_> {
     fn place(&self, draft: &Draft, what: &str) -> (Span, Vec<Step>) {
-        let span = self.node.entry("where").map_or(self.node.span, |(key, _)| key.span);
+        let span = self
+            .node
+            .entry("where")
+            .map_or(self.node.span, |(key, _)| key.span);
         let mut route = match what {
             "override" => vec![Step::Key("overrides".into())],
             _ => draft.route(&["exclude"]),
@@ -432,12 +542,27 @@ impl Rule<'_> {
 }
 
 /// Reads the exclusions of a stage, or the overrides that name it.
-fn rules<'n>(draft: &'n Draft, axes: &[AxisDraft], context: &Context<'n>, which: &str) -> Vec<Rule<'n>> {
-    let own = draft.node.get("exclude").map(Node::items).unwrap_or_default();
-    let (nodes, overriding) = if which == "exclude" { (own, false) } else { (context.overrides, true) };
+fn rules<'n>(
+    draft: &'n Draft,
+    axes: &[AxisDraft],
+    context: &Context<'n>,
+    which: &str,
+) -> Vec<Rule<'n>> {
+    let own = draft
+        .node
+        .get("exclude")
+        .map(Node::items)
+        .unwrap_or_default();
+    let (nodes, overriding) = if which == "exclude" {
+        (own, false)
+    } else {
+        (context.overrides, true)
+    };
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        let Some(place) = node.get("where") else { continue };
+        let Some(place) = node.get("where") else {
+            continue;
+        };
         // What is wrong with the shape of a rule has been told.
         if !matches!(&place.value, Value::Map(entries) if !entries.is_empty()) {
             continue;
@@ -451,21 +576,41 @@ fn rules<'n>(draft: &'n Draft, axes: &[AxisDraft], context: &Context<'n>, which:
                 entries.retain(|(key, _)| key.text != "stage");
             }
         }
-        let mut route =
-            if overriding { vec![Step::Key("overrides".into())] } else { draft.route(&["exclude"]) };
+        let mut route = if overriding {
+            vec![Step::Key("overrides".into())]
+        } else {
+            draft.route(&["exclude"])
+        };
         route.extend([Step::Index(index), Step::Key("where".into())]);
         let mut out = Vec::new();
-        let choice = choice(&place, &draft.over, axes, context.parameters, &route, &mut out);
+        let choice = choice(
+            &place,
+            &draft.over,
+            axes,
+            context.parameters,
+            &route,
+            &mut out,
+        );
         out.into_iter().for_each(|m| context.sink.add(m));
         if let Some(choice) = choice {
-            found.push(Rule { choice, node, index, hits: 0 });
+            found.push(Rule {
+                choice,
+                node,
+                index,
+                hits: 0,
+            });
         }
     }
     found
 }
 
 /// Returns a needed stage whose axes cannot have a cell for labels beyond those declared.
-fn lonely<'a>(draft: &Draft, at: &[u16], drafts: &[Draft<'a>], axes: &[AxisDraft]) -> Option<&'a str> {
+fn lonely<'a>(
+    draft: &Draft,
+    at: &[u16],
+    drafts: &[Draft<'a>],
+    axes: &[AxisDraft],
+) -> Option<&'a str> {
     let beyond = |axis: &usize| {
         let position = draft.over.iter().position(|a| a == axis);
         position.is_some_and(|p| usize::from(at[p]) >= axes[*axis].declared)
@@ -474,7 +619,11 @@ fn lonely<'a>(draft: &Draft, at: &[u16], drafts: &[Draft<'a>], axes: &[AxisDraft
         let needed = &drafts[**needed];
         needed.over.iter().any(beyond) && needed.node.get("include").is_none()
     };
-    draft.needs.iter().find(lacks).map(|needed| drafts[*needed].name)
+    draft
+        .needs
+        .iter()
+        .find(lacks)
+        .map(|needed| drafts[*needed].name)
 }
 
 fn reason(node: &Node) -> Option<String> {
@@ -483,16 +632,32 @@ fn reason(node: &Node) -> Option<String> {
 
 /// Puts a value at a dotted path of settings; false if a part on the way is no mapping.
 fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
-    let Value::Map(entries) = &mut node.value else { return false };
-    let [first, rest @ ..] = path else { return false };
+    let Value::Map(entries) = &mut node.value else {
+        return false;
+    };
+    let [first, rest @ ..] = path else {
+        return false;
+    };
     if first.is_empty() {
         return false;
     }
-    let position = entries.iter().position(|(k, _)| k.text == *first).unwrap_or_else(|| {
-        let empty = Node { span: key.span, value: Value::Map(Vec::new()) };
-        entries.push((Key { text: (*first).to_owned(), span: key.span }, empty));
-        entries.len() - 1
-    });
+    let position = entries
+        .iter()
+        .position(|(k, _)| k.text == *first)
+        .unwrap_or_else(|| {
+            let empty = Node {
+                span: key.span,
+                value: Value::Map(Vec::new()),
+            };
+            entries.push((
+                Key {
+                    text: (*first).to_owned(),
+                    span: key.span,
+                },
+                empty,
+            ));
+            entries.len() - 1
+        });
     match rest {
         [] => {
             entries[position].1 = value.clone();

@@ -14,7 +14,10 @@ use crate::stage::{Json, Registry};
 /// An experiment: one study, from its axes to its report.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct ExperimentFile {
     /// The experiment's name; the lock and the reports are named after it.
     #[schemars(length(min = 1))]
@@ -64,7 +67,10 @@ pub(crate) struct Parameter {
     #[expect(dead_code, reason = "read from the tree, with its place")]
     pub(crate) choices: Option<Vec<Json>>,
     /// What the parameter is, for people.
-    #[expect(dead_code, reason = "for people and for the specification, which copies the tree")]
+    #[expect(
+        dead_code,
+        reason = "for people and for the specification, which copies the tree"
+    )]
     pub(crate) help: Option<String>,
 }
 
@@ -89,7 +95,10 @@ pub(crate) enum ParameterType {
 /// A named set of parameter values and axis replacements.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct Profile {
     /// Parameter values.
     #[serde(default)]
@@ -104,7 +113,10 @@ pub(crate) struct Profile {
 /// An axis: a list of labels, a range, or a mapping from labels to fields.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) enum Axis {
     /// Labels in order; one with fields is written `label: {field: value}`.
     List(Vec<Label>),
@@ -117,7 +129,10 @@ pub(crate) enum Axis {
 /// A label in a list.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) enum Label {
     /// A whole number.
     Integer(i64),
@@ -150,7 +165,10 @@ pub(crate) struct Range {
 /// The keys that stages of every kind have.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct StageCommon {
     /// What kind of stage it is.
     kind: String,
@@ -181,7 +199,10 @@ pub(crate) struct StageCommon {
 /// Cells left out.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct Exclude {
     /// Axis labels, one or a list for each axis; a cell that agrees with all is left out.
     #[serde(rename = "where")]
@@ -195,7 +216,10 @@ pub(crate) struct Exclude {
 /// A cell beyond the product of the axes.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct Include {
     /// The label on each axis of the stage; numeric axes may get new numbers.
     coordinates: BTreeMap<String, Json>,
@@ -207,7 +231,10 @@ pub(crate) struct Include {
 /// A change to single cells.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct Override {
     /// The stage, and axis labels that choose its cells.
     #[serde(rename = "where")]
@@ -222,7 +249,10 @@ pub(crate) struct Override {
 
 /// The cells an override changes.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used: the tree is read with its places")]
+#[expect(
+    dead_code,
+    reason = "only its schema is used: the tree is read with its places"
+)]
 pub(crate) struct OverridePlace {
     /// The stage.
     stage: String,
@@ -288,7 +318,10 @@ fn adopt(schema: &mut Json, owner: &str, definitions: &mut Map<String, Json>) {
         map.remove("$schema");
         map.remove("title");
         if let Some(Json::Object(own)) = map.remove("$defs") {
-            definitions.extend(own.into_iter().map(|(name, d)| (format!("{owner}.{name}"), d)));
+            definitions.extend(
+                own.into_iter()
+                    .map(|(name, d)| (format!("{owner}.{name}"), d)),
+            );
         }
     }
 }
@@ -318,34 +351,52 @@ fn merge(mut stage: Json, own: Json) -> Json {
     for (keyword, value) in own {
         match (keyword.as_str(), value) {
             ("properties", Json::Object(properties)) => {
-                let all = stage["properties"].as_object_mut().expect("the common keys are properties");
+                let all = stage["properties"]
+                    .as_object_mut()
+                    .expect("the common keys are properties");
                 for (name, schema) in properties {
                     all.entry(name).or_insert(schema);
                 }
             }
             ("required", Json::Array(names)) => {
-                stage["required"].as_array_mut().expect("`kind` is required").extend(names);
+                stage["required"]
+                    .as_array_mut()
+                    .expect("`kind` is required")
+                    .extend(names);
             }
             ("type" | "additionalProperties", _) => {}
             (_, value) => stage[keyword] = value,
         }
     }
-    let open = stage.get("oneOf").or_else(|| stage.get("anyOf")).or_else(|| stage.get("$ref")).is_some();
-    stage[if open { "unevaluatedProperties" } else { "additionalProperties" }] = json!(false);
+    let open = stage
+        .get("oneOf")
+        .or_else(|| stage.get("anyOf"))
+        .or_else(|| stage.get("$ref"))
+        .is_some();
+    stage[if open {
+        "unevaluatedProperties"
+    } else {
+        "additionalProperties"
+    }] = json!(false);
     stage
 }
 
 /// Lets every property and item that is not text be a placeholder, too.
 fn allow_placeholders(schema: &mut Json) {
-    let Some(map) = schema.as_object_mut() else { return };
+    let Some(map) = schema.as_object_mut() else {
+        return;
+    };
     let wrap = |schema: &mut Json| {
         allow_placeholders(schema);
-        let text = schema["type"] == "string" && schema.get("enum").is_none() && schema["format"].is_null();
+        let text = schema["type"] == "string"
+            && schema.get("enum").is_none()
+            && schema["format"].is_null();
         if text || !schema.is_object() || schema.get("const").is_some() {
             return;
         }
         let description = schema.get("description").cloned();
-        *schema = json!({ "anyOf": [schema.take(), { "type": "string", "pattern": r"\$\{[^}]+\}" }] });
+        *schema =
+            json!({ "anyOf": [schema.take(), { "type": "string", "pattern": r"\$\{[^}]+\}" }] });
         if let Some(description) = description {
             schema["description"] = description;
         }
@@ -355,7 +406,9 @@ fn allow_placeholders(schema: &mut Json) {
             ("properties", Json::Object(properties)) => properties.values_mut().for_each(wrap),
             ("items", value) => wrap(value),
             ("additionalProperties", value) if value.is_object() => wrap(value),
-            ("oneOf" | "anyOf" | "allOf", Json::Array(all)) => all.iter_mut().for_each(allow_placeholders),
+            ("oneOf" | "anyOf" | "allOf", Json::Array(all)) => {
+                all.iter_mut().for_each(allow_placeholders)
+            }
             _ => {}
         }
     }

@@ -45,7 +45,9 @@ impl Scope<'_> {
     /// Returns the positions in `over` of the axes a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        each_text(node, &mut Vec::new(), &mut |text, _, _| found.extend(self.references_of(text)));
+        each_text(node, &mut Vec::new(), &mut |text, _, _| {
+            found.extend(self.references_of(text))
+        });
         found
     }
 
@@ -59,9 +61,12 @@ impl Scope<'_> {
                     Err((message, hint)) => Err(Mistake::new(node.span, &[], message).hint(hint)),
                 };
             }
-            Value::List(items) => {
-                Value::List(items.iter().map(|item| self.resolve(item, at)).collect::<Result<_, _>>()?)
-            }
+            Value::List(items) => Value::List(
+                items
+                    .iter()
+                    .map(|item| self.resolve(item, at))
+                    .collect::<Result<_, _>>()?,
+            ),
             Value::Map(entries) => Value::Map(
                 entries
                     .iter()
@@ -70,11 +75,19 @@ impl Scope<'_> {
             ),
             other => other.clone(),
         };
-        Ok(Node { span: node.span, value })
+        Ok(Node {
+            span: node.span,
+            value,
+        })
     }
 
     /// Returns every value a text can take, each once.
-    pub(crate) fn values(&self, text: &str, span: Span, route: &[Step]) -> Result<Vec<Node>, Mistake> {
+    pub(crate) fn values(
+        &self,
+        text: &str,
+        span: Span,
+        route: &[Step],
+    ) -> Result<Vec<Node>, Mistake> {
         let wrong = |(message, hint): Wrong| Mistake::new(span, route, message).hint(hint);
         for piece in pieces(text).map_err(wrong)? {
             if let Piece::Placeholder(name) = piece {
@@ -86,8 +99,15 @@ impl Scope<'_> {
             }
         }
         let used = self.references_of(text);
-        let mut at: Vec<u16> = self.labels.iter().map(|l| l.first().copied().unwrap_or(0)).collect();
-        if used.iter().any(|position| self.labels[*position].is_empty()) {
+        let mut at: Vec<u16> = self
+            .labels
+            .iter()
+            .map(|l| l.first().copied().unwrap_or(0))
+            .collect();
+        if used
+            .iter()
+            .any(|position| self.labels[*position].is_empty())
+        {
             return Ok(Vec::new());
         }
         let mut digits: Vec<(usize, usize)> = used.iter().map(|position| (*position, 0)).collect();
@@ -141,7 +161,11 @@ impl Scope<'_> {
 
     fn references_of(&self, text: &str) -> BTreeSet<usize> {
         heads(text)
-            .filter_map(|head| self.over.iter().position(|axis| self.axes[*axis].name == head))
+            .filter_map(|head| {
+                self.over
+                    .iter()
+                    .position(|axis| self.axes[*axis].name == head)
+            })
             .collect()
     }
 
@@ -152,10 +176,18 @@ impl Scope<'_> {
         }
         if self.axes.iter().any(|axis| axis.name == name) {
             let message = format!("the axis `{name}` {NO_VALUE}");
-            return Err((message, format!("add `{name}` to the stage's `over`, or use a parameter")));
+            return Err((
+                message,
+                format!("add `{name}` to the stage's `over`, or use a parameter"),
+            ));
         }
         let axes = self.over.iter().map(|axis| self.axes[*axis].name.as_str());
-        let names: Vec<&str> = self.parameters.keys().map(String::as_str).chain(axes).collect();
+        let names: Vec<&str> = self
+            .parameters
+            .keys()
+            .map(String::as_str)
+            .chain(axes)
+            .collect();
         let hint = remedy(name, "parameters and axes", names.iter().copied());
         Err((format!("`{name}` is neither a parameter nor an axis"), hint))
     }
@@ -163,7 +195,9 @@ impl Scope<'_> {
     fn text(&self, text: &str, at: Option<&[u16]>) -> Result<Json, Wrong> {
         let pieces = pieces(text)?;
         if let [Piece::Placeholder(name)] = pieces.as_slice() {
-            return Ok(self.lookup(name, at)?.unwrap_or_else(|| Json::String(format!("${{{name}}}"))));
+            return Ok(self
+                .lookup(name, at)?
+                .unwrap_or_else(|| Json::String(format!("${{{name}}}"))));
         }
         let mut out = String::new();
         for piece in pieces {
@@ -172,9 +206,12 @@ impl Scope<'_> {
                 Piece::Placeholder(name) => match self.lookup(name, at)? {
                     None => out.push_str(&format!("${{{name}}}")),
                     Some(Json::String(value)) => out.push_str(&value),
-                    Some(value @ (Json::Number(_) | Json::Bool(_))) => out.push_str(&value.to_string()),
+                    Some(value @ (Json::Number(_) | Json::Bool(_))) => {
+                        out.push_str(&value.to_string())
+                    }
                     Some(_) => {
-                        let message = format!("the value of `${{{name}}}` cannot stand inside text");
+                        let message =
+                            format!("the value of `${{{name}}}` cannot stand inside text");
                         return Err((
                             message,
                             "let the placeholder be the whole text, or name a field".to_owned(),
@@ -201,19 +238,34 @@ impl Scope<'_> {
             return Ok(value.clone());
         }
         let Some(at) = at else { return Ok(None) };
-        let position = self.over.iter().position(|axis| self.axes[*axis].name == name);
+        let position = self
+            .over
+            .iter()
+            .position(|axis| self.axes[*axis].name == name);
         let position = position.expect("a known name that is no parameter is an axis");
         let axis = &self.axes[self.over[position]];
         let label = usize::from(at[position]);
-        let Some(path) = path else { return Ok(Some(scalar_json(&axis.labels[label]))) };
+        let Some(path) = path else {
+            return Ok(Some(scalar_json(&axis.labels[label])));
+        };
         let mut value = &axis.fields[label];
         for field in path.split('.') {
             let Some(next) = value.get(field) else {
-                let here: Vec<&str> =
-                    value.as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect();
-                let message = format!("`{}` of the axis `{name}` has no field `{field}`", axis.labels[label]);
+                let here: Vec<&str> = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .map(|(k, _)| k.as_str())
+                    .collect();
+                let message = format!(
+                    "`{}` of the axis `{name}` has no field `{field}`",
+                    axis.labels[label]
+                );
                 let hint = if here.is_empty() {
-                    format!("give it in the axis, as `{}: {{{field}: …}}`", axis.labels[label])
+                    format!(
+                        "give it in the axis, as `{}: {{{field}: …}}`",
+                        axis.labels[label]
+                    )
                 } else {
                     remedy(field, "fields", here)
                 };
@@ -249,10 +301,13 @@ fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span
 
 /// Returns the names that the placeholders of a text begin with.
 fn heads(text: &str) -> impl Iterator<Item = &str> {
-    pieces(text).unwrap_or_default().into_iter().filter_map(|piece| match piece {
-        Piece::Placeholder(name) => name.split('.').next(),
-        Piece::Literal(_) => None,
-    })
+    pieces(text)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|piece| match piece {
+            Piece::Placeholder(name) => name.split('.').next(),
+            Piece::Literal(_) => None,
+        })
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
@@ -270,11 +325,17 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
         }
         let escape = "for a literal `${` write `$${`";
         let Some(end) = rest[at..].find('}') else {
-            return Err(("`${` without its `}`".to_owned(), format!("close it; {escape}")));
+            return Err((
+                "`${` without its `}`".to_owned(),
+                format!("close it; {escape}"),
+            ));
         };
         let name = &rest[at + 2..at + end];
         let fits = |part: &str| {
-            !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+            !part.is_empty()
+                && part
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || c == '-' || c == '_')
         };
         if !name.split('.').all(fits) {
             let hint = format!("write `${{name}}` or `${{name.field}}`; {escape}");

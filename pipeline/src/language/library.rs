@@ -88,7 +88,11 @@ impl<'a> Layers<'a> {
         };
         let mut folders = vec![beside, above];
         folders.extend(user_folders.iter().cloned());
-        let schemas = registry.collections.iter().map(|(name, s)| (*name, s.clone().to_value())).collect();
+        let schemas = registry
+            .collections
+            .iter()
+            .map(|(name, s)| (*name, s.clone().to_value()))
+            .collect();
         Self {
             root,
             hidden,
@@ -108,12 +112,15 @@ impl<'a> Layers<'a> {
     /// Checks every definition in the experiment's own sections, used or not.
     pub(crate) fn check_sections(&self) {
         for collection in self.schemas.keys() {
-            let Some((key, section)) = self.root.entry(collection) else { continue };
+            let Some((key, section)) = self.root.entry(collection) else {
+                continue;
+            };
             if !matches!(section.value, Value::Map(_)) {
                 let route = [Step::Key((*collection).to_owned())];
                 let message = format!("expected a mapping, found {}", section.describe());
                 let hint = format!("write definitions as `{collection}: {{name: {{…}}}}`");
-                self.sink.add(Mistake::new(key.span, &route, message).hint(hint));
+                self.sink
+                    .add(Mistake::new(key.span, &route, message).hint(hint));
                 continue;
             }
             for (name, _) in section.entries() {
@@ -149,14 +156,25 @@ impl<'a> Layers<'a> {
     fn definition(&self, collection: &str, name: &str) -> Found {
         let before = self.sink.count();
         let Some((layer, node)) = self.first(collection, name, 0) else {
-            return if self.sink.count() > before { Found::Broken } else { Found::Missing };
+            return if self.sink.count() > before {
+                Found::Broken
+            } else {
+                Found::Missing
+            };
         };
         let route = [Step::Key(collection.to_owned()), Step::Key(name.to_owned())];
         let merged = self.extended(collection, name, layer, &node, &mut BTreeSet::new());
         if let Some(merged) = &merged {
             let schema = &self.schemas[collection];
-            let checker = Checker { document: schema, expand: None, other_keys: &["extends".to_owned()] };
-            checker.check(schema, merged, &route).into_iter().for_each(|m| self.sink.add(m));
+            let checker = Checker {
+                document: schema,
+                expand: None,
+                other_keys: &["extends".to_owned()],
+            };
+            checker
+                .check(schema, merged, &route)
+                .into_iter()
+                .for_each(|m| self.sink.add(m));
         }
         match merged {
             Some(merged) if self.sink.count() == before => Found::Definition(merged.json()),
@@ -173,26 +191,42 @@ impl<'a> Layers<'a> {
         node: &Node,
         seen: &mut BTreeSet<(usize, String)>,
     ) -> Option<Node> {
-        if layer == 0 && self.hidden.contains(&(collection.to_owned(), name.to_owned())) {
+        if layer == 0
+            && self
+                .hidden
+                .contains(&(collection.to_owned(), name.to_owned()))
+        {
             return None;
         }
-        let route =
-            [Step::Key(collection.to_owned()), Step::Key(name.to_owned()), Step::Key("extends".into())];
-        let Some(extends) = node.get("extends") else { return Some(node.clone()) };
+        let route = [
+            Step::Key(collection.to_owned()),
+            Step::Key(name.to_owned()),
+            Step::Key("extends".into()),
+        ];
+        let Some(extends) = node.get("extends") else {
+            return Some(node.clone());
+        };
         let wrong = |message: String, hint: String| {
-            self.sink.add(Mistake::new(extends.span, &route, message).hint(hint));
+            self.sink
+                .add(Mistake::new(extends.span, &route, message).hint(hint));
             None
         };
         let Some(base) = extends.text() else {
             return wrong(
-                format!("expected the name of a definition, found {}", extends.describe()),
+                format!(
+                    "expected the name of a definition, found {}",
+                    extends.describe()
+                ),
                 format!("name one of the {collection}"),
             );
         };
         if !seen.insert((layer, name.to_owned())) {
             let names: Vec<&str> = seen.iter().map(|(_, name)| name.as_str()).collect();
             return wrong(
-                format!("`{name}` extends itself, by way of {}", crate::suggest::list(names)),
+                format!(
+                    "`{name}` extends itself, by way of {}",
+                    crate::suggest::list(names)
+                ),
                 "let one of them stand without `extends`".to_owned(),
             );
         }
@@ -205,16 +239,32 @@ impl<'a> Layers<'a> {
             let names = self.names(collection);
             let names = names.iter().map(String::as_str).filter(|n| *n != name);
             let hint = remedy(base, collection, names);
-            return wrong(format!("there is no `{base}` among the {collection} to extend"), hint);
+            return wrong(
+                format!("there is no `{base}` among the {collection} to extend"),
+                hint,
+            );
         };
         let base_node = self.extended(collection, base, base_layer, &base_node, seen)?;
-        let own = Value::Map(node.entries().iter().filter(|(k, _)| k.text != "extends").cloned().collect());
-        Some(merge(&base_node, &Node { span: node.span, value: own }))
+        let own = Value::Map(
+            node.entries()
+                .iter()
+                .filter(|(k, _)| k.text != "extends")
+                .cloned()
+                .collect(),
+        );
+        Some(merge(
+            &base_node,
+            &Node {
+                span: node.span,
+                value: own,
+            },
+        ))
     }
 
     /// Returns a definition from the first layer, from a given one on, that has it.
     fn first(&self, collection: &str, name: &str, from: usize) -> Option<(usize, Node)> {
-        (from..self.folders.len() + 2).find_map(|layer| Some((layer, self.parsed(layer, collection, name)?)))
+        (from..self.folders.len() + 2)
+            .find_map(|layer| Some((layer, self.parsed(layer, collection, name)?)))
     }
 
     fn parsed(&self, layer: usize, collection: &str, name: &str) -> Option<Node> {
@@ -225,23 +275,26 @@ impl<'a> Layers<'a> {
         if let Some(node) = self.parsed.borrow().get(&key) {
             return node.clone();
         }
-        let node = self.text(layer, collection, name, ".yaml").and_then(|(path, text)| {
-            let source = self.sink.add_source(&path, &text);
-            match parse::parse(&text, source) {
-                Ok(node) => Some(node),
-                Err(mistakes) => {
-                    mistakes.into_iter().for_each(|m| self.sink.add(m));
-                    None
+        let node = self
+            .text(layer, collection, name, ".yaml")
+            .and_then(|(path, text)| {
+                let source = self.sink.add_source(&path, &text);
+                match parse::parse(&text, source) {
+                    Ok(node) => Some(node),
+                    Err(mistakes) => {
+                        mistakes.into_iter().for_each(|m| self.sink.add(m));
+                        None
+                    }
                 }
-            }
-        });
+            });
         self.parsed.borrow_mut().insert(key, node.clone());
         node
     }
 
     fn raw(&self, collection: &str, name: &str) -> Found {
         let before = self.sink.count();
-        let text = (1..self.folders.len() + 2).find_map(|layer| self.text(layer, collection, name, ""));
+        let text =
+            (1..self.folders.len() + 2).find_map(|layer| self.text(layer, collection, name, ""));
         match text {
             _ if self.sink.count() > before => Found::Broken,
             Some((_, text)) => Found::Definition(Json::String(text)),
@@ -249,7 +302,13 @@ impl<'a> Layers<'a> {
         }
     }
 
-    fn text(&self, layer: usize, collection: &str, name: &str, suffix: &str) -> Option<(PathBuf, String)> {
+    fn text(
+        &self,
+        layer: usize,
+        collection: &str,
+        name: &str,
+        suffix: &str,
+    ) -> Option<(PathBuf, String)> {
         // A name may lead into a folder of the collection (`partials/limits.md`), never out of it.
         let stays_inside = |part: &str| !part.is_empty() && !part.starts_with('.');
         if name.contains('\\') || !name.split('/').all(stays_inside) {
@@ -261,20 +320,31 @@ impl<'a> Layers<'a> {
             return match self.files.read(&path) {
                 Ok(text) => text.map(|text| {
                     let digest = Digest::of(text.as_bytes());
-                    self.reads(&Source { path: path.clone(), name: file, digest });
+                    self.reads(&Source {
+                        path: path.clone(),
+                        name: file,
+                        digest,
+                    });
                     (path, text)
                 }),
                 Err(message) => {
                     let source = self.sink.add_source(&path, "");
-                    let span = Span { source, ..Span::default() };
-                    self.sink.add(Mistake::new(span, &[], message).hint(UNREADABLE));
+                    let span = Span {
+                        source,
+                        ..Span::default()
+                    };
+                    self.sink
+                        .add(Mistake::new(span, &[], message).hint(UNREADABLE));
                     None
                 }
             };
         }
         let fits = |s: &&crate::stage::Shipped| s.collection == collection && s.name == name;
         let shipped = self.registry.shipped.iter().find(fits)?;
-        Some((PathBuf::from(format!("<shipped>/{collection}/{name}{suffix}")), shipped.text.to_owned()))
+        Some((
+            PathBuf::from(format!("<shipped>/{collection}/{name}{suffix}")),
+            shipped.text.to_owned(),
+        ))
     }
 }
 
@@ -291,15 +361,32 @@ impl Library for Layers<'_> {
     }
 
     fn names(&self, collection: &str) -> Vec<String> {
-        let suffix = if self.schemas.contains_key(collection) { ".yaml" } else { "" };
+        let suffix = if self.schemas.contains_key(collection) {
+            ".yaml"
+        } else {
+            ""
+        };
         let mut names: BTreeSet<String> = BTreeSet::new();
-        let own = self.root.get(collection).map(Node::entries).unwrap_or_default();
+        let own = self
+            .root
+            .get(collection)
+            .map(Node::entries)
+            .unwrap_or_default();
         names.extend(own.iter().map(|(key, _)| key.text.clone()));
         for folder in &self.folders {
             let files = self.files.list(&folder.join(collection));
-            names.extend(files.iter().filter_map(|f| f.strip_suffix(suffix)).map(str::to_owned));
+            names.extend(
+                files
+                    .iter()
+                    .filter_map(|f| f.strip_suffix(suffix))
+                    .map(str::to_owned),
+            );
         }
-        let shipped = self.registry.shipped.iter().filter(|s| s.collection == collection);
+        let shipped = self
+            .registry
+            .shipped
+            .iter()
+            .filter(|s| s.collection == collection);
         names.extend(shipped.map(|s| s.name.to_owned()));
         names.into_iter().collect()
     }
@@ -324,7 +411,9 @@ impl Library for Layers<'_> {
 
 /// Merges deeply: mappings merge, everything else is replaced.
 pub(crate) fn merge(base: &Node, over: &Node) -> Node {
-    let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else { return over.clone() };
+    let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
+        return over.clone();
+    };
     let mut entries = below.clone();
     for (key, node) in above {
         match entries.iter_mut().find(|(k, _)| k.text == key.text) {
@@ -335,5 +424,8 @@ pub(crate) fn merge(base: &Node, over: &Node) -> Node {
             None => entries.push((key.clone(), node.clone())),
         }
     }
-    Node { span: over.span, value: Value::Map(entries) }
+    Node {
+        span: over.span,
+        value: Value::Map(entries),
+    }
 }

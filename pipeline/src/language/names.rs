@@ -4,12 +4,24 @@ use super::diagnostics::{Mistake, Span};
 use crate::stage::Step;
 
 /// Adds a mistake unless a name starts with a letter and goes on in letters, digits, `-`, `_`.
-pub(crate) fn check_name(name: &str, what: &str, span: Span, route: &[Step], out: &mut Vec<Mistake>) {
+pub(crate) fn check_name(
+    name: &str,
+    what: &str,
+    span: Span,
+    route: &[Step],
+    out: &mut Vec<Mistake>,
+) {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let rest = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let shown = name.escape_debug();
     if !starts || !rest || name.len() > 64 {
-        let article = if what.starts_with(['a', 'e']) { "an" } else { "a" };
+        let article = if what.starts_with(['a', 'e']) {
+            "an"
+        } else {
+            "a"
+        };
         let message = format!("`{shown}` cannot be the name of {article} {what}");
         let hint = "names start with a letter and have letters, digits, `-` and `_`, at most 64";
         out.push(Mistake::new(span, route, message).hint(hint));

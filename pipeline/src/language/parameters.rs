@@ -20,13 +20,20 @@ pub(crate) fn parameters(
     sink: &Sink,
 ) -> Values {
     let mut values = Values::new();
-    let schema = checker.document.pointer("/$defs/Parameter").expect("the file's schema defines parameters");
+    let schema = checker
+        .document
+        .pointer("/$defs/Parameter")
+        .expect("the file's schema defines parameters");
     let entries = section.map(Node::entries).unwrap_or_default();
     let names = || entries.iter().map(|(key, _)| key.text.as_str());
     for (name, given) in set {
         if !names().any(|n| n == name) {
             let hint = remedy(name, "parameters", names());
-            sink.argument(format!("--set {name}={given}"), format!("unknown parameter `{name}`"), Some(hint));
+            sink.argument(
+                format!("--set {name}={given}"),
+                format!("unknown parameter `{name}`"),
+                Some(hint),
+            );
         }
     }
     for (key, node) in entries {
@@ -38,9 +45,13 @@ pub(crate) fn parameters(
             values.insert(key.text.clone(), None);
             continue;
         }
-        let declaration: Parameter =
-            serde_json::from_value(node.json()).expect("a declaration that fits its schema can be read");
-        let typed = Typed { name: &key.text, declaration: &declaration, node };
+        let declaration: Parameter = serde_json::from_value(node.json())
+            .expect("a declaration that fits its schema can be read");
+        let typed = Typed {
+            name: &key.text,
+            declaration: &declaration,
+            node,
+        };
         let (set_route, profile_name) = (profile.map(|(name, _)| name), &key.text);
         let in_profile = profile.and_then(|(_, p)| p.get("set")?.get(profile_name));
         let argument = set.iter().rev().find(|(name, _)| *name == key.text);
@@ -54,9 +65,14 @@ pub(crate) fn parameters(
             }
         }
         let default = node.get("default");
-        let profile_route =
-            || ["profiles", set_route.unwrap_or_default(), "set", &key.text].map(|s| Step::Key(s.to_owned()));
-        for (given, route) in [(default, route.to_vec()), (in_profile, profile_route().to_vec())] {
+        let profile_route = || {
+            ["profiles", set_route.unwrap_or_default(), "set", &key.text]
+                .map(|s| Step::Key(s.to_owned()))
+        };
+        for (given, route) in [
+            (default, route.to_vec()),
+            (in_profile, profile_route().to_vec()),
+        ] {
             let Some(given) = given else { continue };
             match typed.checked(given) {
                 Ok(given) => value = Some(given),
@@ -86,8 +102,19 @@ pub(crate) fn parameters(
 }
 
 /// Checks the `set` of every profile but the one in force, whose values are checked when set.
-pub(crate) fn check_profile_set(profile: &Node, declared: Option<&Node>, route: &[Step], sink: &Sink) {
-    let names = || declared.map(Node::entries).unwrap_or_default().iter().map(|(key, _)| key.text.as_str());
+pub(crate) fn check_profile_set(
+    profile: &Node,
+    declared: Option<&Node>,
+    route: &[Step],
+    sink: &Sink,
+) {
+    let names = || {
+        declared
+            .map(Node::entries)
+            .unwrap_or_default()
+            .iter()
+            .map(|(key, _)| key.text.as_str())
+    };
     for (key, given) in profile.get("set").map(Node::entries).unwrap_or_default() {
         let mut route = route.to_vec();
         route.extend([Step::Key("set".into()), Step::Key(key.text.clone())]);
@@ -97,8 +124,14 @@ pub(crate) fn check_profile_set(profile: &Node, declared: Option<&Node>, route: 
             sink.add(Mistake::new(key.span, &route, message).hint(hint));
             continue;
         };
-        let Ok(declaration) = serde_json::from_value::<Parameter>(node.json()) else { continue };
-        let typed = Typed { name: &key.text, declaration: &declaration, node };
+        let Ok(declaration) = serde_json::from_value::<Parameter>(node.json()) else {
+            continue;
+        };
+        let typed = Typed {
+            name: &key.text,
+            declaration: &declaration,
+            node,
+        };
         if let Err((message, hint)) = typed.checked(given) {
             sink.add(Mistake::new(given.span, &route, message).hint(hint));
         }
@@ -116,12 +149,19 @@ impl Typed<'_> {
     /// Reads a value from the command line.
     fn argument(&self, text: &str) -> Result<Json, (String, String)> {
         let span = self.node.span;
-        let scalar = |text: &str| Node { span, value: plain_scalar(text.trim()) };
+        let scalar = |text: &str| Node {
+            span,
+            value: plain_scalar(text.trim()),
+        };
         let node = match self.declaration.kind {
-            ParameterType::Text | ParameterType::Duration => {
-                Node { span, value: Value::Text(text.to_owned()) }
-            }
-            ParameterType::List => Node { span, value: Value::List(text.split(',').map(scalar).collect()) },
+            ParameterType::Text | ParameterType::Duration => Node {
+                span,
+                value: Value::Text(text.to_owned()),
+            },
+            ParameterType::List => Node {
+                span,
+                value: Value::List(text.split(',').map(scalar).collect()),
+            },
             _ => scalar(text),
         };
         self.checked(&node)
@@ -134,23 +174,40 @@ impl Typed<'_> {
         if let Some(number) = value.as_f64() {
             let Parameter { min, max, .. } = self.declaration;
             if let Some(min) = min.filter(|min| number < *min) {
-                return Err((format!("`{name}` must be at least {min}, found {number}"), self.help()));
+                return Err((
+                    format!("`{name}` must be at least {min}, found {number}"),
+                    self.help(),
+                ));
             }
             if let Some(max) = max.filter(|max| number > *max) {
-                return Err((format!("`{name}` must be at most {max}, found {number}"), self.help()));
+                return Err((
+                    format!("`{name}` must be at most {max}, found {number}"),
+                    self.help(),
+                ));
             }
         }
-        let choices = self.node.get("choices").map(Node::items).unwrap_or_default();
+        let choices = self
+            .node
+            .get("choices")
+            .map(Node::items)
+            .unwrap_or_default();
         let fits = |choice: &Node| match (choice.scalar(), node.scalar()) {
             (Some(a), Some(b)) => same_label(&a, &b),
             _ => choice.json() == value,
         };
         if !choices.is_empty() && !choices.iter().any(fits) {
-            let names: Vec<String> =
-                choices.iter().map(|c| c.scalar().map_or_else(|| c.describe(), |s| s.to_string())).collect();
-            let given = node.scalar().map_or_else(|| node.describe(), |s| s.to_string());
+            let names: Vec<String> = choices
+                .iter()
+                .map(|c| c.scalar().map_or_else(|| c.describe(), |s| s.to_string()))
+                .collect();
+            let given = node
+                .scalar()
+                .map_or_else(|| node.describe(), |s| s.to_string());
             let hint = remedy(&given, "choices", names.iter().map(String::as_str));
-            return Err((format!("`{given}` is not one of the choices of `{name}`"), hint));
+            return Err((
+                format!("`{given}` is not one of the choices of `{name}`"),
+                hint,
+            ));
         }
         Ok(value)
     }
@@ -172,14 +229,22 @@ impl Typed<'_> {
             | (ParameterType::Boolean, Value::Bool(_)) => return Ok(node.json()),
             (ParameterType::Duration, Value::Text(text)) => match DurationText::parse(text) {
                 Ok(span) => return Ok(Json::String(span.to_string())),
-                Err(message) => return Err((message, "write for instance `30 s` or `10 min`".to_owned())),
+                Err(message) => {
+                    return Err((message, "write for instance `30 s` or `10 min`".to_owned()));
+                }
             },
-            (ParameterType::List, Value::List(items)) if items.iter().all(|i| i.scalar().is_some()) => {
+            (ParameterType::List, Value::List(items))
+                if items.iter().all(|i| i.scalar().is_some()) =>
+            {
                 return Ok(node.json());
             }
             _ => {}
         }
-        let message = format!("the parameter `{}` takes {expected}, found {}", self.name, node.describe());
+        let message = format!(
+            "the parameter `{}` takes {expected}, found {}",
+            self.name,
+            node.describe()
+        );
         Err((message, format!("write for instance `{example}`")))
     }
 

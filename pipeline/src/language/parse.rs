@@ -20,9 +20,17 @@ const MAX_NODES: usize = 500_000;
 /// Reads a text as one YAML document.
 pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
     if text.len() > MAX_BYTES {
-        let whole = Span { source, ..Span::default() };
-        let message = format!("the file has {} bytes; at most {MAX_BYTES} are read", text.len());
-        return Err(vec![Mistake::new(whole, &[], message).hint("split the experiment")]);
+        let whole = Span {
+            source,
+            ..Span::default()
+        };
+        let message = format!(
+            "the file has {} bytes; at most {MAX_BYTES} are read",
+            text.len()
+        );
+        return Err(vec![
+            Mistake::new(whole, &[], message).hint("split the experiment"),
+        ]);
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let builder = Builder {
@@ -97,10 +105,9 @@ impl Builder<'_> {
                 Event::StreamEnd => return Ok(node),
                 Event::DocumentStart(_) => {
                     let message = "a second document starts here";
-                    return Err(Box::new(
-                        Mistake::new(self.span(range), &[], message)
-                            .hint("a file holds one document: remove the `---`, or make two files"),
-                    ));
+                    return Err(Box::new(Mistake::new(self.span(range), &[], message).hint(
+                        "a file holds one document: remove the `---`, or make two files",
+                    )));
                 }
                 _ => {}
             }
@@ -119,13 +126,15 @@ impl Builder<'_> {
     fn not_yaml(&self, at: Marker, reason: &str) -> Mistake {
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
         match self.open.last() {
-            None => {
-                here.hint("look at the indentation, the quotes and the brackets on this line and above it")
-            }
-            Some(((opening, closing), opened)) if at.index() >= self.end => {
-                Mistake::new(*opened, &[], format!("this is not YAML: this `{opening}` is never closed"))
-                    .hint(format!("close it with `{closing}`"))
-            }
+            None => here.hint(
+                "look at the indentation, the quotes and the brackets on this line and above it",
+            ),
+            Some(((opening, closing), opened)) if at.index() >= self.end => Mistake::new(
+                *opened,
+                &[],
+                format!("this is not YAML: this `{opening}` is never closed"),
+            )
+            .hint(format!("close it with `{closing}`")),
             Some(((opening, closing), opened)) => here.hint(format!(
                 "the `{opening}` at {}:{} is still open here: is its `{closing}` missing?",
                 opened.line, opened.column
@@ -138,13 +147,21 @@ impl Builder<'_> {
         self.count(1, span)?;
         if depth > MAX_DEPTH {
             let message = format!("the nesting is deeper than {MAX_DEPTH}");
-            return Err(Box::new(Mistake::new(span, &[], message).hint("flatten this part")));
+            return Err(Box::new(
+                Mistake::new(span, &[], message).hint("flatten this part"),
+            ));
         }
         let (anchor, node) = match event {
             Event::Alias(id) => return self.alias(id, span),
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
-                (anchor, Node { span, value: self.scalar(&text, style, span) })
+                (
+                    anchor,
+                    Node {
+                        span,
+                        value: self.scalar(&text, style, span),
+                    },
+                )
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
@@ -159,7 +176,16 @@ impl Builder<'_> {
                     }
                 }
                 self.open.truncate(self.open.len() - usize::from(flow));
-                (anchor, Node { span: Span { width: span.width.max(1), ..span }, value: Value::List(items) })
+                (
+                    anchor,
+                    Node {
+                        span: Span {
+                            width: span.width.max(1),
+                            ..span
+                        },
+                        value: Value::List(items),
+                    },
+                )
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
@@ -169,9 +195,21 @@ impl Builder<'_> {
                 self.open.truncate(self.open.len() - usize::from(flow));
                 let first = entries.first().map(|(key, _)| key.span);
                 let span = first.filter(|_| !flow).unwrap_or(span);
-                (anchor, Node { span, value: Value::Map(entries) })
+                (
+                    anchor,
+                    Node {
+                        span,
+                        value: Value::Map(entries),
+                    },
+                )
             }
-            _ => return Err(Box::new(Mistake::new(span, &[], "this is not YAML: a value is missing here"))),
+            _ => {
+                return Err(Box::new(Mistake::new(
+                    span,
+                    &[],
+                    "this is not YAML: a value is missing here",
+                )));
+            }
         };
         if anchor > 0 {
             self.anchors.insert(anchor, node.clone());
@@ -196,10 +234,12 @@ impl Builder<'_> {
             }
             match seen.get(&key.text) {
                 Some(first) => self.mistakes.push(
-                    Mistake::new(key.span, &[], format!("duplicate key `{}`", key.text)).hint(format!(
-                        "it is first given at {}:{}; keep one of the two",
-                        first.line, first.column
-                    )),
+                    Mistake::new(key.span, &[], format!("duplicate key `{}`", key.text)).hint(
+                        format!(
+                            "it is first given at {}:{}; keep one of the two",
+                            first.line, first.column
+                        ),
+                    ),
                 ),
                 None => {
                     seen.insert(key.text.clone(), key.span);
@@ -210,24 +250,39 @@ impl Builder<'_> {
     }
 
     /// Reads a key; `None` if it is one that an experiment cannot have.
-    fn key(&mut self, event: Event<'static>, range: Range, depth: usize) -> Result<Option<Key>, Fatal> {
+    fn key(
+        &mut self,
+        event: Event<'static>,
+        range: Range,
+        depth: usize,
+    ) -> Result<Option<Key>, Fatal> {
         let span = self.span(range);
         let refuse = |message: &str, hint: &str| Mistake::new(span, &[], message).hint(hint);
         match event {
             Event::Scalar(text, ScalarStyle::Plain, _, _) if text == "<<" => {
                 let hint = "write the keys out, or use `extends:` in a definition";
-                self.mistakes.push(refuse("merge keys (`<<`) are not part of YAML 1.2", hint));
+                self.mistakes
+                    .push(refuse("merge keys (`<<`) are not part of YAML 1.2", hint));
                 Ok(None)
             }
             Event::Scalar(text, _, anchor, tag) => {
                 self.refuse_tag(tag.is_some(), span);
                 if text.trim().is_empty() {
-                    self.mistakes.push(refuse("the key is empty", "give it a name, or remove the `:`"));
+                    self.mistakes.push(refuse(
+                        "the key is empty",
+                        "give it a name, or remove the `:`",
+                    ));
                     return Ok(None);
                 }
                 let text = text.into_owned();
                 if anchor > 0 {
-                    self.anchors.insert(anchor, Node { span, value: Value::Text(text.clone()) });
+                    self.anchors.insert(
+                        anchor,
+                        Node {
+                            span,
+                            value: Value::Text(text.clone()),
+                        },
+                    );
                 }
                 Ok(Some(Key { text, span }))
             }
@@ -243,7 +298,9 @@ impl Builder<'_> {
     fn alias(&mut self, id: usize, span: Span) -> Result<Node, Fatal> {
         let Some(node) = self.anchors.get(&id).cloned() else {
             let message = "the alias stands inside what it refers to";
-            return Err(Box::new(Mistake::new(span, &[], message).hint("write the value out")));
+            return Err(Box::new(
+                Mistake::new(span, &[], message).hint("write the value out"),
+            ));
         };
         self.count(size(&node), span)?;
         Ok(node)
@@ -254,7 +311,8 @@ impl Builder<'_> {
             return Value::Text(text.to_owned());
         }
         resolve(text).unwrap_or_else(|(message, hint)| {
-            self.mistakes.push(Mistake::new(span, &[], message).hint(hint));
+            self.mistakes
+                .push(Mistake::new(span, &[], message).hint(hint));
             Value::Null
         })
     }
@@ -262,8 +320,9 @@ impl Builder<'_> {
     fn refuse_tag(&mut self, present: bool, span: Span) {
         if present {
             let hint = "remove it; to make text of a number, put it in quotes";
-            self.mistakes
-                .push(Mistake::new(span, &[], "tags (`!…`) have no meaning in an experiment").hint(hint));
+            self.mistakes.push(
+                Mistake::new(span, &[], "tags (`!…`) have no meaning in an experiment").hint(hint),
+            );
         }
     }
 
@@ -271,7 +330,9 @@ impl Builder<'_> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
             let message = format!("the file holds more than {MAX_NODES} values, aliases expanded");
-            return Err(Box::new(Mistake::new(span, &[], message).hint("use fewer aliases, or an axis")));
+            return Err(Box::new(
+                Mistake::new(span, &[], message).hint("use fewer aliases, or an axis"),
+            ));
         }
         Ok(())
     }
@@ -325,7 +386,11 @@ fn own(event: Event<'_>) -> Event<'static> {
 
 fn size(node: &Node) -> usize {
     1 + node.items().iter().map(size).sum::<usize>()
-        + node.entries().iter().map(|(_, node)| size(node)).sum::<usize>()
+        + node
+            .entries()
+            .iter()
+            .map(|(_, node)| size(node))
+            .sum::<usize>()
 }
 
 /// Resolves a plain scalar by the YAML 1.2 core schema; an error is (message, hint).
@@ -339,9 +404,13 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         let message = format!("`{text}` is not a finite number");
-        return Err((message, "leave the key out if there is no limit; quote it if it is text".to_owned()));
+        return Err((
+            message,
+            "leave the key out if there is no limit; quote it if it is text".to_owned(),
+        ));
     }
-    let digits = |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    let digits =
+        |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
     let integer = if digits(unsigned, 10) {
         Some(text.parse::<i64>().ok())
     } else if let Some(octal) = text.strip_prefix("0o").filter(|t| digits(t, 8)) {
@@ -354,7 +423,10 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
         Some(Some(value)) => return Ok(Value::Int(value)),
         Some(None) => {
             let message = format!("the integer {text} does not fit into 64 bits");
-            return Err((message, "use a smaller one, or quote it if it is text".to_owned()));
+            return Err((
+                message,
+                "use a smaller one, or quote it if it is text".to_owned(),
+            ));
         }
         None => {}
     }
@@ -363,7 +435,10 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Value::Float(value)),
-        _ => Err((format!("`{text}` is not a finite number"), "use a smaller one".to_owned())),
+        _ => Err((
+            format!("`{text}` is not a finite number"),
+            "use a smaller one".to_owned(),
+        )),
     }
 }
 

@@ -25,12 +25,17 @@ impl DurationText {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let wrong = || format!("`{text}` is not a duration");
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
         let (number, unit) = (&text[..end], text[end..].trim_start());
         if number == "0" && unit.is_empty() {
             return Ok(Self(Duration::ZERO));
         }
-        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (_, factor) = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(wrong)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
         if whole.is_empty() || fraction.is_empty() || fraction.len() > 9 || whole.len() > 12 {
             return Err(wrong());
@@ -58,8 +63,15 @@ impl fmt::Display for DurationText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.milliseconds();
         let fits = |(_, factor): &&(&str, u64)| ms.is_multiple_of(*factor);
-        let (unit, factor) = UNITS.iter().find(fits).expect("every number of milliseconds is one of 1 ms");
-        if ms == 0 { f.write_str("0 s") } else { write!(f, "{} {unit}", ms / factor) }
+        let (unit, factor) = UNITS
+            .iter()
+            .find(fits)
+            .expect("every number of milliseconds is one of 1 ms");
+        if ms == 0 {
+            f.write_str("0 s")
+        } else {
+            write!(f, "{} {unit}", ms / factor)
+        }
     }
 }
 
@@ -127,9 +139,19 @@ mod tests {
 
     #[test]
     fn what_is_not_a_span_of_time_is_refused() {
-        for text in
-            ["", "5", "s", "-1 s", "1 day", "1.s", ".5 s", "0.0001 s", "1e3 s", "99999999999 h", "1.2.3 s"]
-        {
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1 s",
+            "1 day",
+            "1.s",
+            ".5 s",
+            "0.0001 s",
+            "1e3 s",
+            "99999999999 h",
+            "1.2.3 s",
+        ] {
             assert!(DurationText::parse(text).is_err(), "{text}");
         }
     }

@@ -27,17 +27,37 @@ pub(crate) struct Parts<'a> {
 
 /// Returns the canonical form.
 pub(crate) fn spec(parts: &Parts) -> Json {
-    let scope = Scope { parameters: parts.parameters, axes: parts.axes, over: &[], labels: &[] };
-    let text = |key: &str| parts.root.get(key).map_or(Json::Null, |node| constant(node, &scope));
-    let parameters: Map<String, Json> =
-        parts.parameters.iter().map(|(k, v)| (k.clone(), v.clone().unwrap_or_default())).collect();
-    let axes: Map<String, Json> = parts.axes.iter().map(|a| (a.name.clone(), axis(a))).collect();
+    let scope = Scope {
+        parameters: parts.parameters,
+        axes: parts.axes,
+        over: &[],
+        labels: &[],
+    };
+    let text = |key: &str| {
+        parts
+            .root
+            .get(key)
+            .map_or(Json::Null, |node| constant(node, &scope))
+    };
+    let parameters: Map<String, Json> = parts
+        .parameters
+        .iter()
+        .map(|(k, v)| (k.clone(), v.clone().unwrap_or_default()))
+        .collect();
+    let axes: Map<String, Json> = parts
+        .axes
+        .iter()
+        .map(|a| (a.name.clone(), axis(a)))
+        .collect();
     let stages: Map<String, Json> = parts
         .stages
         .iter()
         .map(|stage| {
             let draft = parts.drafts.iter().find(|d| d.name == stage.name);
-            (stage.name.clone(), self::stage(stage, draft.expect("a stage comes from a draft"), parts))
+            (
+                stage.name.clone(),
+                self::stage(stage, draft.expect("a stage comes from a draft"), parts),
+            )
         })
         .collect();
     let overrides: Vec<Json> = parts
@@ -83,16 +103,32 @@ fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
             pairs
                 .map(|(axis, label)| {
                     let axis = &parts.axes[*axis];
-                    (axis.name.clone(), scalar_json(&axis.labels[usize::from(*label)]))
+                    (
+                        axis.name.clone(),
+                        scalar_json(&axis.labels[usize::from(*label)]),
+                    )
                 })
                 .collect(),
         )
     };
-    let scope = Scope { parameters: parts.parameters, axes: parts.axes, over: &draft.over, labels: &[] };
-    let names = |positions: &[usize]| -> Vec<&str> {
-        positions.iter().map(|a| parts.axes[*a].name.as_str()).collect()
+    let scope = Scope {
+        parameters: parts.parameters,
+        axes: parts.axes,
+        over: &draft.over,
+        labels: &[],
     };
-    let limit = |key: &str| draft.node.get(key).map_or(Json::Null, |node| constant(node, &scope));
+    let names = |positions: &[usize]| -> Vec<&str> {
+        positions
+            .iter()
+            .map(|a| parts.axes[*a].name.as_str())
+            .collect()
+    };
+    let limit = |key: &str| {
+        draft
+            .node
+            .get(key)
+            .map_or(Json::Null, |node| constant(node, &scope))
+    };
     let timeout = match limit("timeout") {
         Json::String(text) => match DurationText::parse(&text) {
             Ok(span) => seconds(span),
@@ -100,8 +136,11 @@ fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
         },
         other => other,
     };
-    let excluded: Vec<Json> =
-        stage.excluded.iter().map(|e| json!({ "coordinates": axes(&e.at), "reason": e.reason })).collect();
+    let excluded: Vec<Json> = stage
+        .excluded
+        .iter()
+        .map(|e| json!({ "coordinates": axes(&e.at), "reason": e.reason }))
+        .collect();
     let noted: Vec<Json> = stage
         .cells
         .iter()

@@ -30,19 +30,31 @@ pub(crate) struct Draft<'a> {
 impl Draft<'_> {
     /// Returns the route to a key of the stage.
     pub(crate) fn route(&self, keys: &[&str]) -> Vec<Step> {
-        ["stages", self.name].iter().chain(keys).map(|k| Step::Key((*k).to_owned())).collect()
+        ["stages", self.name]
+            .iter()
+            .chain(keys)
+            .map(|k| Step::Key((*k).to_owned()))
+            .collect()
     }
 
     /// Returns the texts of a list of names.
     pub(crate) fn names(&self, key: &str) -> Vec<String> {
         let items = self.node.get(key).map(Node::items).unwrap_or_default();
-        items.iter().filter_map(|item| item.text().map(str::to_owned)).collect()
+        items
+            .iter()
+            .filter_map(|item| item.text().map(str::to_owned))
+            .collect()
     }
 }
 
 /// The names of the keys that stages of every kind have.
 pub(crate) fn common_keys(schema: &crate::stage::Json) -> Vec<String> {
-    schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+    schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.clone())
+        .collect()
 }
 
 /// Reads the stages: kinds, `needs`, `over`; checks the common keys.
@@ -71,21 +83,39 @@ pub(crate) fn drafts<'a>(
         };
         let mut out = Vec::new();
         super::check_name(&key.text, "stage", key.span, &draft.route(&[]), &mut out);
-        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let scope = Scope {
+            parameters,
+            axes,
+            over: &[],
+            labels: &[],
+        };
         let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
         let constant: Vec<(Key, Node)> = node
             .entries()
             .iter()
-            .filter(|(k, _)| common.contains(&k.text) && !["timeout", "retries"].contains(&k.text.as_str()))
+            .filter(|(k, _)| {
+                common.contains(&k.text) && !["timeout", "retries"].contains(&k.text.as_str())
+            })
             .cloned()
             .collect();
-        let constant = Node { span: key.span, value: Value::Map(constant) };
-        let checker = Checker { document: &schema, expand: Some(&expand), other_keys: &[] };
+        let constant = Node {
+            span: key.span,
+            value: Value::Map(constant),
+        };
+        let checker = Checker {
+            document: &schema,
+            expand: Some(&expand),
+            other_keys: &[],
+        };
         out.extend(checker.check(&schema, &constant, &draft.route(&[])));
         if let Some(kind) = node.get("kind")
             && let Some(name) = kind.text()
         {
-            draft.kind = registry.kinds.iter().find(|k| k.name() == name).map(|k| &**k);
+            draft.kind = registry
+                .kinds
+                .iter()
+                .find(|k| k.name() == name)
+                .map(|k| &**k);
             if draft.kind.is_none() {
                 let names: Vec<&str> = registry.kinds.iter().map(|k| k.name()).collect();
                 let message = format!("unknown stage kind `{name}`");
@@ -97,10 +127,10 @@ pub(crate) fn drafts<'a>(
         let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
         draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
         // Other mistakes hide nothing: without `needs`, say, the settings can still be checked.
-        let decides =
-            |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
-        draft.broken =
-            draft.kind.is_none() || out.iter().any(decides) || draft.over.iter().any(|a| axes[*a].broken);
+        let decides = |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
+        draft.broken = draft.kind.is_none()
+            || out.iter().any(decides)
+            || draft.over.iter().any(|a| axes[*a].broken);
         out.into_iter().for_each(|m| sink.add(m));
         drafts.push(draft);
     }
@@ -112,7 +142,8 @@ pub(crate) fn order(drafts: &[Draft], sink: &Sink) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = Vec::new();
     let mut done = vec![false; drafts.len()];
     while order.len() < drafts.len() {
-        let ready = (0..drafts.len()).find(|i| !done[*i] && drafts[*i].needs.iter().all(|n| done[*n]));
+        let ready =
+            (0..drafts.len()).find(|i| !done[*i] && drafts[*i].needs.iter().all(|n| done[*n]));
         let Some(next) = ready else {
             cycle(drafts, &done, sink);
             return None;
@@ -128,16 +159,27 @@ fn cycle(drafts: &[Draft], done: &[bool], sink: &Sink) {
     let mut path = vec![first];
     let start = loop {
         let last = *path.last().expect("the path starts with a stage");
-        let next = drafts[last].needs.iter().find(|n| !done[**n]).expect("a stage left over needs another");
+        let next = drafts[last]
+            .needs
+            .iter()
+            .find(|n| !done[**n])
+            .expect("a stage left over needs another");
         if let Some(at) = path.iter().position(|p| p == next) {
             break at;
         }
         path.push(*next);
     };
-    let around: Vec<&str> = path[start..].iter().chain([&path[start]]).map(|i| drafts[*i].name).collect();
+    let around: Vec<&str> = path[start..]
+        .iter()
+        .chain([&path[start]])
+        .map(|i| drafts[*i].name)
+        .collect();
     let draft = &drafts[path[start]];
     let span = draft.node.get("needs").map_or(draft.span, |n| n.span);
-    let message = format!("the stages need each other in a circle: {}", around.join(" → "));
+    let message = format!(
+        "the stages need each other in a circle: {}",
+        around.join(" → ")
+    );
     let hint = "remove one of these names from a `needs`";
     sink.add(Mistake::new(span, &draft.route(&["needs"]), message).hint(hint));
 }
@@ -150,7 +192,10 @@ pub(crate) struct Choice {
 impl Choice {
     /// Tells whether a cell is chosen.
     pub(crate) fn has(&self, at: &[u16]) -> bool {
-        self.admitted.iter().zip(at).all(|(set, label)| set.as_ref().is_none_or(|s| s.contains(label)))
+        self.admitted
+            .iter()
+            .zip(at)
+            .all(|(set, label)| set.as_ref().is_none_or(|s| s.contains(label)))
     }
 }
 
@@ -175,7 +220,12 @@ pub(crate) fn choice(
             continue;
         };
         let axis = &axes[over[position]];
-        let scope = Scope { parameters, axes, over: &[], labels: &[] };
+        let scope = Scope {
+            parameters,
+            axes,
+            over: &[],
+            labels: &[],
+        };
         if scope.hides(given) {
             hidden = true;
             continue;
@@ -183,19 +233,30 @@ pub(crate) fn choice(
         let given = match scope.resolve(given, None) {
             Ok(given) => given,
             Err(mistake) => {
-                out.push(Mistake { route: route.clone(), ..mistake });
+                out.push(Mistake {
+                    route: route.clone(),
+                    ..mistake
+                });
                 continue;
             }
         };
         let one = std::slice::from_ref(&given);
-        let items = if given.items().is_empty() { one } else { given.items() };
+        let items = if given.items().is_empty() {
+            one
+        } else {
+            given.items()
+        };
         let mut labels = BTreeSet::new();
         for item in items {
             let Some(label) = item.scalar() else {
-                let message =
-                    format!("expected a label of the axis `{}`, found {}", axis.name, item.describe());
+                let message = format!(
+                    "expected a label of the axis `{}`, found {}",
+                    axis.name,
+                    item.describe()
+                );
                 out.push(
-                    Mistake::new(item.span, &route, message).hint("give one label, or a list of labels"),
+                    Mistake::new(item.span, &route, message)
+                        .hint("give one label, or a list of labels"),
                 );
                 continue;
             };
@@ -206,7 +267,10 @@ pub(crate) fn choice(
                 None if axis.has_dropped(&label) => {}
                 None => {
                     let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
-                    out.push(Mistake::new(item.span, &route, message).hint(axis.remedy(&label.to_string())));
+                    out.push(
+                        Mistake::new(item.span, &route, message)
+                            .hint(axis.remedy(&label.to_string())),
+                    );
                 }
             }
         }
@@ -231,15 +295,18 @@ pub(crate) fn included(
         }
     }
     let given = |axis: &AxisDraft| coordinates.get(&axis.name).and_then(Node::scalar);
-    let dropped = |axis: &usize| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
+    let dropped =
+        |axis: &usize| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
     let is_dropped = over.iter().any(dropped);
     let mut at = Vec::new();
     for position in over {
         let axis = &mut axes[*position];
         let Some(given) = coordinates.get(&axis.name) else {
             let message = format!("the coordinates lack the axis `{}`", axis.name);
-            let hint =
-                format!("add `{}:`; an included cell needs a label on every axis of `over`", axis.name);
+            let hint = format!(
+                "add `{}:`; an included cell needs a label on every axis of `over`",
+                axis.name
+            );
             out.push(Mistake::new(coordinates.span, route, message).hint(hint));
             continue;
         };
@@ -249,7 +316,9 @@ pub(crate) fn included(
             None if label.as_ref().is_some_and(|label| axis.has_dropped(label)) => {}
             None => match label {
                 Some(label)
-                    if axis.is_numeric() && label.as_f64().is_some() && axis.labels.len() < 60_000 =>
+                    if axis.is_numeric()
+                        && label.as_f64().is_some()
+                        && axis.labels.len() < 60_000 =>
                 {
                     if is_dropped {
                         // Without the cell there is no new number, but overrides may name it.
@@ -279,20 +348,48 @@ fn not_over(key: &Key, over: &[usize], axes: &[AxisDraft], route: &[Step]) -> Mi
 }
 
 fn own_settings(node: &Node, span: Span, common: &[String]) -> Node {
-    let own = node.entries().iter().filter(|(key, _)| !common.contains(&key.text)).cloned().collect();
-    Node { span, value: Value::Map(own) }
+    let own = node
+        .entries()
+        .iter()
+        .filter(|(key, _)| !common.contains(&key.text))
+        .cloned()
+        .collect();
+    Node {
+        span,
+        value: Value::Map(own),
+    }
 }
 
 /// Returns the positions of the names in a list, reporting unknown and repeated ones.
-fn positions(draft: &Draft, key: &str, what: &str, names: &[&str], out: &mut Vec<Mistake>) -> Vec<usize> {
+fn positions(
+    draft: &Draft,
+    key: &str,
+    what: &str,
+    names: &[&str],
+    out: &mut Vec<Mistake>,
+) -> Vec<usize> {
     let mut found = Vec::new();
-    for (i, item) in draft.node.get(key).map(Node::items).unwrap_or_default().iter().enumerate() {
+    for (i, item) in draft
+        .node
+        .get(key)
+        .map(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
         let mut route = draft.route(&[key]);
         route.push(Step::Index(i));
         let Some(name) = item.text() else { continue };
         let Some(position) = names.iter().position(|n| *n == name) else {
-            let others = names.iter().copied().filter(|n| what == "axis" || *n != draft.name);
-            let plural = if what == "axis" { "axes" } else { "other stages" };
+            let others = names
+                .iter()
+                .copied()
+                .filter(|n| what == "axis" || *n != draft.name);
+            let plural = if what == "axis" {
+                "axes"
+            } else {
+                "other stages"
+            };
             let mistake = Mistake::new(item.span, &route, format!("unknown {what} `{name}`"));
             out.push(mistake.hint(remedy(name, plural, others)));
             continue;
@@ -318,6 +415,13 @@ pub(crate) fn coordinates_text(at: &[u16], over: &[usize], axes: &[AxisDraft]) -
 
 /// Returns the remedy for settings that a path of an override cannot lead into.
 pub(crate) fn path_remedy(draft: &Draft) -> String {
-    let keys = draft.settings.entries().iter().map(|(key, _)| key.text.as_str());
-    format!("settings of the stage are {}; beside them `timeout` and `retries`", list(keys))
+    let keys = draft
+        .settings
+        .entries()
+        .iter()
+        .map(|(key, _)| key.text.as_str());
+    format!(
+        "settings of the stage are {}; beside them `timeout` and `retries`",
+        list(keys)
+    )
 }

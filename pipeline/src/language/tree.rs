@@ -91,9 +91,12 @@ impl Node {
             Value::Float(value) => (*value).into(),
             Value::Text(value) => value.clone().into(),
             Value::List(items) => items.iter().map(Node::json).collect(),
-            Value::Map(entries) => {
-                Json::Object(entries.iter().map(|(k, v)| (k.text.clone(), v.json())).collect())
-            }
+            Value::Map(entries) => Json::Object(
+                entries
+                    .iter()
+                    .map(|(k, v)| (k.text.clone(), v.json()))
+                    .collect(),
+            ),
         }
     }
 
@@ -104,12 +107,28 @@ impl Node {
             Json::Bool(value) => Value::Bool(*value),
             Json::Number(number) => match number.as_i64() {
                 Some(value) => Value::Int(value),
-                None => Value::Float(number.as_f64().expect("a JSON number is an integer or a double")),
+                None => Value::Float(
+                    number
+                        .as_f64()
+                        .expect("a JSON number is an integer or a double"),
+                ),
             },
             Json::String(text) => Value::Text(text.clone()),
-            Json::Array(items) => Value::List(items.iter().map(|v| Node::from_json(v, span)).collect()),
+            Json::Array(items) => {
+                Value::List(items.iter().map(|v| Node::from_json(v, span)).collect())
+            }
             Json::Object(map) => Value::Map(
-                map.iter().map(|(k, v)| (Key { text: k.clone(), span }, Node::from_json(v, span))).collect(),
+                map.iter()
+                    .map(|(k, v)| {
+                        (
+                            Key {
+                                text: k.clone(),
+                                span,
+                            },
+                            Node::from_json(v, span),
+                        )
+                    })
+                    .collect(),
             ),
         };
         Node { span, value }

@@ -58,7 +58,9 @@ impl Session<'_> {
                         continue;
                     };
                     let outputs = parse_outputs(outputs).unwrap_or_default();
-                    let gone = outputs.into_iter().find(|(_, a)| !self.store.contains(&a.digest));
+                    let gone = outputs
+                        .into_iter()
+                        .find(|(_, a)| !self.store.contains(&a.digest));
                     missing.extend(gone.map(|(name, _)| (input, name.to_owned())));
                 }
             }
@@ -89,29 +91,61 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
                 _ => None,
             };
             let coordinates = session.graph.nodes[number].texts[i].to_string();
-            cells.push(PlannedCell { stage: stage.name.clone(), coordinates, decision, estimate_s });
+            cells.push(PlannedCell {
+                stage: stage.name.clone(),
+                coordinates,
+                decision,
+                estimate_s,
+            });
         }
         for excluded in &stage.excluded {
-            let decision = Decision::Excluded { reason: excluded.reason.clone() };
+            let decision = Decision::Excluded {
+                reason: excluded.reason.clone(),
+            };
             counts.count(&decision);
             let coordinates = coordinates_text(&experiment.coordinates(number, &excluded.at));
-            cells.push(PlannedCell { stage: stage.name.clone(), coordinates, decision, estimate_s: None });
+            cells.push(PlannedCell {
+                stage: stage.name.clone(),
+                coordinates,
+                decision,
+                estimate_s: None,
+            });
         }
-        let product = stage.over.iter().map(|axis| experiment.axes[*axis].declared).product();
-        stages.push(StageCounts { stage: stage.name.clone(), class: stage.class, product, counts });
+        let product = stage
+            .over
+            .iter()
+            .map(|axis| experiment.axes[*axis].declared)
+            .product();
+        stages.push(StageCounts {
+            stage: stage.name.clone(),
+            class: stage.class,
+            product,
+            counts,
+        });
     }
     let mut total = Counts::default();
     cells.iter().for_each(|cell| total.count(&cell.decision));
-    assert_eq!(total.sum(), stages.iter().map(|s| s.counts.sum()).sum::<usize>(), "two counts of one plan");
-    let active = |c: &&PlannedCell| matches!(c.decision, Decision::Run { .. } | Decision::After { .. });
-    let known: Vec<f64> = cells.iter().filter(active).filter_map(|c| c.estimate_s).collect();
+    assert_eq!(
+        total.sum(),
+        stages.iter().map(|s| s.counts.sum()).sum::<usize>(),
+        "two counts of one plan"
+    );
+    let active =
+        |c: &&PlannedCell| matches!(c.decision, Decision::Run { .. } | Decision::After { .. });
+    let known: Vec<f64> = cells
+        .iter()
+        .filter(active)
+        .filter_map(|c| c.estimate_s)
+        .collect();
     let without_estimate = cells.iter().filter(active).count() - known.len();
     let complete = session
         .graph
         .nodes
         .iter()
         .filter(|n| n.class != LockClass::Study)
-        .all(|n| (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some()));
+        .all(|n| {
+            (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some())
+        });
     Ok(Plan {
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
@@ -120,7 +154,11 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
         cells,
         stages,
         total,
-        estimate_s: if known.is_empty() { None } else { Some(known.iter().sum()) },
+        estimate_s: if known.is_empty() {
+            None
+        } else {
+            Some(known.iter().sum())
+        },
         without_estimate,
         trail: complete.then(|| session.trail()),
     })
@@ -133,18 +171,30 @@ fn decision(
 ) -> Result<Decision, PipelineError> {
     Ok(match &session.states[cell] {
         State::Settled(Outcome::Ok { record, .. }) => Decision::Cached { record: *record },
-        State::Settled(Outcome::Not { status, reason, .. }) => {
-            Decision::Blocked { status: *status, reason: reason.to_string() }
-        }
+        State::Settled(Outcome::Not { status, reason, .. }) => Decision::Blocked {
+            status: *status,
+            reason: reason.to_string(),
+        },
         State::Ready(key) => {
             let key = *key;
-            Decision::Run { reason: reasons.find(session, cell, key)? }
+            Decision::Run {
+                reason: reasons.find(session, cell, key)?,
+            }
         }
         State::Waiting => {
-            let mut open = session.graph.inputs(cell).filter(|c| session.settled(*c).is_none());
+            let mut open = session
+                .graph
+                .inputs(cell)
+                .filter(|c| session.settled(*c).is_none());
             match open.next() {
-                Some(first) => Decision::After { cell: session.graph.name(first), count: 1 + open.count() },
-                None => Decision::After { cell: "the whole study".to_owned(), count: 0 },
+                Some(first) => Decision::After {
+                    cell: session.graph.name(first),
+                    count: 1 + open.count(),
+                },
+                None => Decision::After {
+                    cell: "the whole study".to_owned(),
+                    count: 0,
+                },
             }
         }
     })
@@ -154,10 +204,17 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut replaced: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     for (cell, planned) in planned_cells(session, cells) {
-        let Decision::Run { reason } = &planned.decision else { continue };
+        let Decision::Run { reason } = &planned.decision else {
+            continue;
+        };
         let had = session.lock_line(cell).is_some_and(|l| l.outputs.is_some());
-        if session.graph.class(cell) == Class::Measurement && had && session.forced[cell] == Forced::No {
-            let entry = replaced.entry(&planned.stage).or_insert_with(|| (0, reason.to_string()));
+        if session.graph.class(cell) == Class::Measurement
+            && had
+            && session.forced[cell] == Forced::No
+        {
+            let entry = replaced
+                .entry(&planned.stage)
+                .or_insert_with(|| (0, reason.to_string()));
             entry.0 += 1;
         }
     }
@@ -185,7 +242,9 @@ fn planned_cells<'p>(
     cells: &'p [PlannedCell],
 ) -> impl Iterator<Item = (usize, &'p PlannedCell)> {
     let count = session.graph.cells;
-    let real = cells.iter().filter(|c| !matches!(c.decision, Decision::Excluded { .. }));
+    let real = cells
+        .iter()
+        .filter(|c| !matches!(c.decision, Decision::Excluded { .. }));
     (0..count).zip(real)
 }
 
@@ -208,13 +267,21 @@ impl Estimates {
         let known = match self.stages.entry(stage) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(empty) => {
-                let lines =
-                    session.store.history(&session.graph.experiment.name, &node.stage.name, None, HISTORY)?;
+                let lines = session.store.history(
+                    &session.graph.experiment.name,
+                    &node.stage.name,
+                    None,
+                    HISTORY,
+                )?;
                 let lines: Vec<_> = lines.into_iter().filter(|l| l.cacheable).collect();
                 let sum: f64 = lines.iter().map(|l| l.seconds).sum();
                 let mean = (!lines.is_empty()).then(|| sum / lines.len() as f64);
                 // Newest first; collecting from the oldest on lets the newest win.
-                let cells = lines.into_iter().rev().map(|l| (l.coordinates, l.seconds)).collect();
+                let cells = lines
+                    .into_iter()
+                    .rev()
+                    .map(|l| (l.coordinates, l.seconds))
+                    .collect();
                 empty.insert(Known { cells, mean })
             }
         };
@@ -225,7 +292,10 @@ impl Estimates {
 impl Plan {
     /// Returns the reason of a cell that runs, by stage and coordinates.
     pub fn reason(&self, stage: &str, coordinates: &str) -> Option<&Reason> {
-        let cell = self.cells.iter().find(|c| c.stage == stage && c.coordinates == coordinates)?;
+        let cell = self
+            .cells
+            .iter()
+            .find(|c| c.stage == stage && c.coordinates == coordinates)?;
         match &cell.decision {
             Decision::Run { reason } => Some(reason),
             _ => None,

@@ -60,9 +60,15 @@ impl fmt::Display for Reason {
             Self::Fresh => f.write_str("forced by --fresh"),
             Self::From => f.write_str("forced by --from"),
             Self::Failed { status, reason } => {
-                write!(f, "the earlier attempt ended as {}: {reason}", status.word())
+                write!(
+                    f,
+                    "the earlier attempt ended as {}: {reason}",
+                    status.word()
+                )
             }
-            Self::OutputMissing { output } => write!(f, "its output `{output}` is missing from the store"),
+            Self::OutputMissing { output } => {
+                write!(f, "its output `{output}` is missing from the store")
+            }
             Self::ResultGone => f.write_str("its earlier result is no longer in the store"),
             Self::Changed { than, differences } => {
                 if let Some(than) = than {
@@ -93,7 +99,11 @@ pub(super) struct Reasons {
 
 impl Reasons {
     pub(super) fn new() -> Self {
-        Self { explained: HashMap::new(), values: Default::default(), newest: HashMap::new() }
+        Self {
+            explained: HashMap::new(),
+            values: Default::default(),
+            newest: HashMap::new(),
+        }
     }
 
     /// Returns why a cell that must execute under `key` is not cached.
@@ -109,51 +119,87 @@ impl Reasons {
             Forced::No => {}
         }
         if let Some(output) = session.damaged.get(&cell) {
-            return Ok(Reason::OutputMissing { output: output.clone() });
+            return Ok(Reason::OutputMissing {
+                output: output.clone(),
+            });
         }
         let (stage, i) = session.graph.place(cell);
         let node = &session.graph.nodes[stage];
         let (experiment, name) = (&session.graph.experiment.name, &node.stage.name);
-        let from_lock = session.lock_line(cell).and_then(|l| Some((l.key?, l.record?, l.status)));
+        let from_lock = session
+            .lock_line(cell)
+            .and_then(|l| Some((l.key?, l.record?, l.status)));
         let mut than = None;
         let earlier = match from_lock {
             Some(found) => Some(found),
             None => {
-                let same = session.store.history(experiment, name, Some(&node.texts[i]), 1)?;
+                let same = session
+                    .store
+                    .history(experiment, name, Some(&node.texts[i]), 1)?;
                 let mut line = same.into_iter().next();
                 if line.is_none() {
                     line = match self.newest.get(&stage) {
                         Some(known) => known.clone(),
                         None => {
-                            let any = session.store.history(experiment, name, None, 1)?.into_iter().next();
+                            let any = session
+                                .store
+                                .history(experiment, name, None, 1)?
+                                .into_iter()
+                                .next();
                             self.newest.insert(stage, any.clone());
                             any
                         }
                     };
-                    than = line.as_ref().map(|l| crate::cell::cell_text(name, &l.coordinates));
+                    than = line
+                        .as_ref()
+                        .map(|l| crate::cell::cell_text(name, &l.coordinates));
                 }
-                line.map(|l| (l.key, l.record, if l.cacheable { CellStatus::Ok } else { CellStatus::Failed }))
+                line.map(|l| {
+                    (
+                        l.key,
+                        l.record,
+                        if l.cacheable {
+                            CellStatus::Ok
+                        } else {
+                            CellStatus::Failed
+                        },
+                    )
+                })
             }
         };
-        let Some((earlier_key, digest, status)) = earlier else { return Ok(Reason::NeverRun) };
+        let Some((earlier_key, digest, status)) = earlier else {
+            return Ok(Reason::NeverRun);
+        };
         let told = self.explained.entry(stage).or_default();
         *told += 1;
         if *told > EXPLAINED {
-            return Ok(Reason::Changed { than, differences: Vec::new() });
+            return Ok(Reason::Changed {
+                than,
+                differences: Vec::new(),
+            });
         }
         let bytes = session.store.get(&digest).ok();
         let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
         if earlier_key == key {
             let failed = record.filter(|r| r.status != CellStatus::Ok);
             return Ok(match failed {
-                Some(r) => Reason::Failed { status: r.status, reason: r.reason.unwrap_or_default() },
-                None if status != CellStatus::Ok => {
-                    Reason::Failed { status, reason: "see its record".to_owned() }
-                }
+                Some(r) => Reason::Failed {
+                    status: r.status,
+                    reason: r.reason.unwrap_or_default(),
+                },
+                None if status != CellStatus::Ok => Reason::Failed {
+                    status,
+                    reason: "see its record".to_owned(),
+                },
                 None => Reason::ResultGone,
             });
         }
-        let Some(record) = record else { return Ok(Reason::Changed { than, differences: Vec::new() }) };
+        let Some(record) = record else {
+            return Ok(Reason::Changed {
+                than,
+                differences: Vec::new(),
+            });
+        };
         let recipe = session.recipe(cell);
         let differences = recipe.differences(&record.recipe, &|digest| self.value(session, digest));
         Ok(Reason::Changed { than, differences })
@@ -168,6 +214,10 @@ impl Reasons {
             }
             serde_json::from_slice(&session.store.get(digest).ok()?).ok()
         };
-        self.values.borrow_mut().entry(*digest).or_insert_with(read).clone()
+        self.values
+            .borrow_mut()
+            .entry(*digest)
+            .or_insert_with(read)
+            .clone()
     }
 }

@@ -18,7 +18,11 @@ use crate::stage::{CellStatus, Class, Json};
 
 impl Session<'_> {
     /// Decides what a cell does; every cell it reads is settled.
-    pub(super) fn resolve(&mut self, cell: usize, lookup: &Lookup<'_>) -> Result<State, PipelineError> {
+    pub(super) fn resolve(
+        &mut self,
+        cell: usize,
+        lookup: &Lookup<'_>,
+    ) -> Result<State, PipelineError> {
         if let Some(outcome) = self.fixed.get(&cell) {
             return Ok(State::Settled(outcome.clone()));
         }
@@ -71,8 +75,13 @@ impl Session<'_> {
         key: ActionKey,
         lookup: &Lookup<'_>,
     ) -> Result<Option<Outcome>, PipelineError> {
-        let Some(mut found) = lookup.record_for(&key)? else { return Ok(None) };
-        let preferred = self.lock_line(cell).filter(|l| l.key == Some(key)).and_then(|l| l.record);
+        let Some(mut found) = lookup.record_for(&key)? else {
+            return Ok(None);
+        };
+        let preferred = self
+            .lock_line(cell)
+            .filter(|l| l.key == Some(key))
+            .and_then(|l| l.record);
         if let Some(record) = preferred
             && record != found.record
         {
@@ -85,7 +94,11 @@ impl Session<'_> {
         if parse_outputs(&found.outputs).is_none() {
             return Ok(None);
         }
-        Ok(Some(Outcome::Ok { key, record: found.record, outputs: found.outputs.into() }))
+        Ok(Some(Outcome::Ok {
+            key,
+            record: found.record,
+            outputs: found.outputs.into(),
+        }))
     }
 
     fn take_from_lock(&mut self, cell: usize) -> Result<State, PipelineError> {
@@ -96,10 +109,19 @@ impl Session<'_> {
         };
         let (Some(key), Some(record), CellStatus::Ok) = (line.key, line.record, line.status) else {
             let reason = line.reason.unwrap_or_default().into();
-            let outcome = Outcome::Not { status: line.status, reason, key: line.key, record: line.record };
+            let outcome = Outcome::Not {
+                status: line.status,
+                reason,
+                key: line.key,
+                record: line.record,
+            };
             return Ok(State::Settled(outcome));
         };
-        let found = self.store.records_for(&key)?.into_iter().find(|c| c.record == record);
+        let found = self
+            .store
+            .records_for(&key)?
+            .into_iter()
+            .find(|c| c.record == record);
         let complete = found.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
         // Something that will be read was found missing: executing it anew is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
@@ -109,7 +131,11 @@ impl Session<'_> {
             );
             return Ok(self.block(cell, reason));
         };
-        Ok(State::Settled(Outcome::Ok { key, record, outputs: cached.outputs.into() }))
+        Ok(State::Settled(Outcome::Ok {
+            key,
+            record,
+            outputs: cached.outputs.into(),
+        }))
     }
 
     /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a
@@ -137,8 +163,12 @@ impl Session<'_> {
                     },
                     Member::Excluded(e) => {
                         let excluded = &source.stage.excluded[e];
-                        let coordinates = self.graph.experiment.coordinates(need.stage, &excluded.at);
-                        let text = crate::cell::cell_text(name, &crate::cell::coordinates_text(&coordinates));
+                        let coordinates =
+                            self.graph.experiment.coordinates(need.stage, &excluded.at);
+                        let text = crate::cell::cell_text(
+                            name,
+                            &crate::cell::coordinates_text(&coordinates),
+                        );
                         (text, CellStatus::Excluded, &*excluded.reason)
                     }
                 };
@@ -165,10 +195,18 @@ impl Session<'_> {
     fn key(&mut self, cell: usize) -> Result<ActionKey, Lack> {
         let (stage, i) = self.graph.place(cell);
         let facets = self.facets(stage, self.graph.nodes[stage].stage.cells[i].parameters)?;
-        let study = (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
-        let groups: Vec<u32> = self.graph.nodes[stage].needs.iter().map(|n| n.group_of_reader[i]).collect();
-        let lists: Vec<Digest> =
-            groups.into_iter().enumerate().map(|(n, group)| self.input_digest(stage, n, group)).collect();
+        let study =
+            (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
+        let groups: Vec<u32> = self.graph.nodes[stage]
+            .needs
+            .iter()
+            .map(|n| n.group_of_reader[i])
+            .collect();
+        let lists: Vec<Digest> = groups
+            .into_iter()
+            .enumerate()
+            .map(|(n, group)| self.input_digest(stage, n, group))
+            .collect();
         let experiment = self.graph.experiment;
         let node = &self.graph.nodes[stage];
         let at = &node.stage.cells[i].at;
@@ -177,7 +215,10 @@ impl Session<'_> {
         } else {
             experiment.replicate(stage, at)
         };
-        let names = node.needs.iter().map(|n| experiment.stages[n.stage].name.as_str());
+        let names = node
+            .needs
+            .iter()
+            .map(|n| experiment.stages[n.stage].name.as_str());
         Ok(key_of(HeadParts {
             kind: &node.stage.kind,
             semantic_version: node.kind.semantic_version(),
@@ -196,9 +237,10 @@ impl Session<'_> {
         }
         let node = &self.graph.nodes[stage];
         let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
-        let digest = facets
-            .map(|f| facets_digest(&f))
-            .map_err(|failure| Lack { reason: failure.reason, hint: failure.hint });
+        let digest = facets.map(|f| facets_digest(&f)).map_err(|failure| Lack {
+            reason: failure.reason,
+            hint: failure.hint,
+        });
         self.facets.insert((stage, set), digest.clone());
         digest
     }
@@ -214,16 +256,29 @@ impl Session<'_> {
                 Member::Excluded(i) => &source.stage.excluded[i].at,
             };
             let coordinates = self.graph.experiment.coordinates(need.stage, at);
-            let parameters = self.shown_parameters(need.stage, member).map(|set| &source.parameters[set]);
-            match self.member_cell(need.stage, member).and_then(|c| self.settled(c)) {
+            let parameters = self
+                .shown_parameters(need.stage, member)
+                .map(|set| &source.parameters[set]);
+            match self
+                .member_cell(need.stage, member)
+                .and_then(|c| self.settled(c))
+            {
                 Some(Outcome::Ok { outputs, .. }) => {
                     let outputs = parse_outputs(outputs).expect("checked when it was looked up");
-                    let outputs = outputs.into_iter().map(|(name, artifact)| (name, artifact.digest));
+                    let outputs = outputs
+                        .into_iter()
+                        .map(|(name, artifact)| (name, artifact.digest));
                     list.push(&coordinates, CellStatus::Ok, None, parameters, outputs);
                 }
                 other => {
                     let (status, reason) = self.missing(need.stage, member, other);
-                    list.push(&coordinates, status, Some(reason), parameters, std::iter::empty());
+                    list.push(
+                        &coordinates,
+                        status,
+                        Some(reason),
+                        parameters,
+                        std::iter::empty(),
+                    );
                 }
             }
         }
@@ -238,9 +293,10 @@ impl Session<'_> {
         outcome: Option<&'s Outcome>,
     ) -> (CellStatus, &'s str) {
         match (member, outcome) {
-            (Member::Excluded(i), _) => {
-                (CellStatus::Excluded, self.graph.nodes[stage].stage.excluded[i].reason.as_str())
-            }
+            (Member::Excluded(i), _) => (
+                CellStatus::Excluded,
+                self.graph.nodes[stage].stage.excluded[i].reason.as_str(),
+            ),
             (_, Some(Outcome::Not { status, reason, .. })) => (*status, reason),
             _ => unreachable!("only settled cells without outputs are missing"),
         }
@@ -262,8 +318,10 @@ impl Session<'_> {
     /// Returns the full recipe of a cell whose inputs are settled.
     pub(crate) fn recipe(&mut self, cell: usize) -> Recipe {
         let (stage, i) = self.graph.place(cell);
-        let study = (self.graph.nodes[stage].class == LockClass::Study)
-            .then(|| StudyIdentity { spec: self.spec, trail: self.trail() });
+        let study = (self.graph.nodes[stage].class == LockClass::Study).then(|| StudyIdentity {
+            spec: self.spec,
+            trail: self.trail(),
+        });
         let experiment = self.graph.experiment;
         let node = &self.graph.nodes[stage];
         let parameters: &Json = &node.stage.parameter_sets[node.stage.cells[i].parameters as usize];
@@ -271,8 +329,13 @@ impl Session<'_> {
         for need in &node.needs {
             let source = &self.graph.nodes[need.stage];
             let members = need.members(need.group_of_reader[i]);
-            let cells = members.map(|member| self.recipe_cell(need.stage, member)).collect();
-            inputs.push(RecipeInput { stage: source.stage.name.clone(), cells });
+            let cells = members
+                .map(|member| self.recipe_cell(need.stage, member))
+                .collect();
+            inputs.push(RecipeInput {
+                stage: source.stage.name.clone(),
+                cells,
+            });
         }
         Recipe {
             format: Recipe::current_format(),
@@ -294,17 +357,37 @@ impl Session<'_> {
             Member::Excluded(i) => &node.stage.excluded[i].at,
         };
         let coordinates = self.graph.experiment.coordinates(stage, at);
-        let parameters = self.shown_parameters(stage, member).map(|set| node.parameters[set]);
-        match self.member_cell(stage, member).and_then(|c| self.settled(c)) {
+        let parameters = self
+            .shown_parameters(stage, member)
+            .map(|set| node.parameters[set]);
+        match self
+            .member_cell(stage, member)
+            .and_then(|c| self.settled(c))
+        {
             Some(Outcome::Ok { outputs, .. }) => {
                 let outputs = parse_outputs(outputs).expect("checked when it was looked up");
-                let outputs = outputs.into_iter().map(|(n, a)| (n.to_owned(), a.digest)).collect();
-                RecipeCell { coordinates, status: CellStatus::Ok, reason: None, parameters, outputs }
+                let outputs = outputs
+                    .into_iter()
+                    .map(|(n, a)| (n.to_owned(), a.digest))
+                    .collect();
+                RecipeCell {
+                    coordinates,
+                    status: CellStatus::Ok,
+                    reason: None,
+                    parameters,
+                    outputs,
+                }
             }
             other => {
                 let (status, reason) = self.missing(stage, member, other);
                 let reason = Some(reason.to_owned());
-                RecipeCell { coordinates, status, reason, parameters, outputs: BTreeMap::new() }
+                RecipeCell {
+                    coordinates,
+                    status,
+                    reason,
+                    parameters,
+                    outputs: BTreeMap::new(),
+                }
             }
         }
     }

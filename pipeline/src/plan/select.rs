@@ -15,7 +15,10 @@ pub(crate) enum Forced {
 }
 
 /// Returns for each cell whether it executes although it may be cached.
-pub(super) fn forced(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<Forced>, PipelineError> {
+pub(super) fn forced(
+    graph: &Graph<'_>,
+    options: &PlanOptions,
+) -> Result<Vec<Forced>, PipelineError> {
     let mut forced = vec![Forced::No; graph.cells];
     if let Some(from) = &options.from {
         let first = stage_named(graph, from)?;
@@ -36,7 +39,10 @@ pub(super) fn forced(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<For
 }
 
 /// Returns for each cell whether it may execute: it is named, or a named cell needs it.
-pub(super) fn selected(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<bool>, PipelineError> {
+pub(super) fn selected(
+    graph: &Graph<'_>,
+    options: &PlanOptions,
+) -> Result<Vec<bool>, PipelineError> {
     if options.only.is_empty() {
         return Ok(vec![true; graph.cells]);
     }
@@ -54,11 +60,18 @@ pub(super) fn selected(graph: &Graph<'_>, options: &PlanOptions) -> Result<Vec<b
 }
 
 fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
-    graph.nodes.iter().position(|n| n.stage.name == name).ok_or_else(|| {
-        let names = graph.nodes.iter().map(|n| n.stage.name.as_str());
-        let hint = remedy(name, "stages", names);
-        PipelineError::Selection { message: format!("no stage is named `{name}`"), hint }
-    })
+    graph
+        .nodes
+        .iter()
+        .position(|n| n.stage.name == name)
+        .ok_or_else(|| {
+            let names = graph.nodes.iter().map(|n| n.stage.name.as_str());
+            let hint = remedy(name, "stages", names);
+            PipelineError::Selection {
+                message: format!("no stage is named `{name}`"),
+                hint,
+            }
+        })
 }
 
 fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<(), PipelineError> {
@@ -70,14 +83,22 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
         None => (selector, Vec::new()),
         Some((name, rest)) => {
             let inside = rest.strip_suffix(']').ok_or_else(|| {
-                wrong("expected `]` at the end".to_owned(), format!("write `{name}[AXIS=LABEL]`"))
+                wrong(
+                    "expected `]` at the end".to_owned(),
+                    format!("write `{name}[AXIS=LABEL]`"),
+                )
             })?;
             (name, inside.split(',').filter(|w| !w.is_empty()).collect())
         }
     };
     let stage = stage_named(graph, name)?;
     let node = &graph.nodes[stage];
-    let axes: Vec<&str> = node.stage.over.iter().map(|a| graph.experiment.axes[*a].name.as_str()).collect();
+    let axes: Vec<&str> = node
+        .stage
+        .over
+        .iter()
+        .map(|a| graph.experiment.axes[*a].name.as_str())
+        .collect();
     for pair in &wanted {
         let axis = pair.split('=').next().unwrap_or_default();
         if !pair.contains('=') || !axes.contains(&axis) {
@@ -96,5 +117,8 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
         return Ok(());
     }
     let cells = list(node.texts.iter().map(|text| &**text));
-    Err(wrong("no cell has these coordinates".to_owned(), format!("the cells of `{name}` are {cells}")))
+    Err(wrong(
+        "no cell has these coordinates".to_owned(),
+        format!("the cells of `{name}` are {cells}"),
+    ))
 }

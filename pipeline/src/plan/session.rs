@@ -28,7 +28,12 @@ pub(crate) enum Outcome {
         outputs: Box<str>,
     },
     /// It has none.
-    Not { status: CellStatus, reason: Box<str>, key: Option<ActionKey>, record: Option<Digest> },
+    Not {
+        status: CellStatus,
+        reason: Box<str>,
+        key: Option<ActionKey>,
+        record: Option<Digest>,
+    },
 }
 
 impl Outcome {
@@ -40,7 +45,12 @@ impl Outcome {
     }
 
     pub(crate) fn skipped(reason: impl Into<Box<str>>) -> Self {
-        Self::Not { status: CellStatus::Skipped, reason: reason.into(), key: None, record: None }
+        Self::Not {
+            status: CellStatus::Skipped,
+            reason: reason.into(),
+            key: None,
+            record: None,
+        }
     }
 }
 
@@ -169,18 +179,28 @@ impl<'a> Session<'a> {
                 }
                 open.push(counts);
             }
-            progress.digests.push(open.iter().map(|c: &Vec<u32>| vec![None; c.len()]).collect());
+            progress.digests.push(
+                open.iter()
+                    .map(|c: &Vec<u32>| vec![None; c.len()])
+                    .collect(),
+            );
             for i in 0..node.stage.cells.len() {
                 let incomplete = node.needs.iter().zip(&open);
-                let waits = incomplete.filter(|(need, c)| c[need.group_of_reader[i] as usize] > 0).count();
-                progress.waiting.push(u32::try_from(waits).expect("few needs"));
+                let waits = incomplete
+                    .filter(|(need, c)| c[need.group_of_reader[i] as usize] > 0)
+                    .count();
+                progress
+                    .waiting
+                    .push(u32::try_from(waits).expect("few needs"));
             }
             progress.open.push(open);
             if node.class != LockClass::Study {
                 progress.before_study += node.stage.cells.len();
             }
         }
-        progress.woken = (0..self.graph.cells).filter(|c| progress.waiting[*c] == 0).collect();
+        progress.woken = (0..self.graph.cells)
+            .filter(|c| progress.waiting[*c] == 0)
+            .collect();
         self.resolve_woken()
     }
 
@@ -224,7 +244,10 @@ impl<'a> Session<'a> {
 
     /// Writes the outcome down and wakes readers whose inputs are complete.
     fn note(&mut self, cell: usize, outcome: Outcome) {
-        debug_assert!(!matches!(self.states[cell], State::Settled(_)), "a cell settles once");
+        debug_assert!(
+            !matches!(self.states[cell], State::Settled(_)),
+            "a cell settles once"
+        );
         self.states[cell] = State::Settled(outcome);
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];
@@ -251,7 +274,11 @@ impl<'a> Session<'a> {
         if node.class != LockClass::Study {
             progress.before_study -= 1;
             if progress.before_study == 0 {
-                let study = self.graph.nodes.iter().filter(|n| n.class == LockClass::Study);
+                let study = self
+                    .graph
+                    .nodes
+                    .iter()
+                    .filter(|n| n.class == LockClass::Study);
                 for cell in study.flat_map(|n| n.first..n.first + n.stage.cells.len()) {
                     if progress.waiting[cell] == 0 {
                         progress.woken.push_back(cell);
@@ -324,7 +351,11 @@ impl<'a> Session<'a> {
                     reason: Some(excluded.reason.clone()),
                 });
             }
-            lock.stages.push(LockStage { name: node.stage.name.clone(), class: node.class, cells });
+            lock.stages.push(LockStage {
+                name: node.stage.name.clone(),
+                class: node.class,
+                cells,
+            });
         }
         lock.sort();
         lock
@@ -342,7 +373,11 @@ impl<'a> Session<'a> {
 fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
     let coordinates = coordinates.to_owned();
     match outcome {
-        Outcome::Ok { key, record, outputs } => LockCell {
+        Outcome::Ok {
+            key,
+            record,
+            outputs,
+        } => LockCell {
             coordinates,
             status: CellStatus::Ok,
             key: Some(*key),
@@ -350,7 +385,12 @@ fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
             outputs: Some(Digest::of(outputs.as_bytes())),
             reason: None,
         },
-        Outcome::Not { status, reason, key, record } => LockCell {
+        Outcome::Not {
+            status,
+            reason,
+            key,
+            record,
+        } => LockCell {
             coordinates,
             status: *status,
             key: *key,
@@ -365,9 +405,15 @@ fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> Vec<Option<(u32, u32)>>
     let mut lines = vec![None; graph.cells];
     let Some(lock) = lock else { return lines };
     for node in &graph.nodes {
-        let Some(s) = lock.stages.iter().position(|s| s.name == node.stage.name) else { continue };
-        let index: HashMap<&str, usize> =
-            lock.stages[s].cells.iter().enumerate().map(|(i, c)| (c.coordinates.as_str(), i)).collect();
+        let Some(s) = lock.stages.iter().position(|s| s.name == node.stage.name) else {
+            continue;
+        };
+        let index: HashMap<&str, usize> = lock.stages[s]
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (c.coordinates.as_str(), i))
+            .collect();
         for (i, text) in node.texts.iter().enumerate() {
             let small = |i: usize| u32::try_from(i).expect("a lock has fewer than 2³² lines");
             lines[node.first + i] = index.get(&**text).map(|line| (small(s), small(*line)));

@@ -1,6 +1,10 @@
 //! Synthetic experiments, and stage kinds that count what they do.
 
-#![allow(dead_code, unused_imports, reason = "several test binaries share this module, each uses a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "several test binaries share this module, each uses a part"
+)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +18,9 @@ use pipeline::cell::{cell_text, coordinates_text};
 use pipeline::lease::LeaseFile;
 use pipeline::process::Spawner;
 use pipeline::{
-    Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job, Json, Lease,
-    Library, Media, Order, Output, PlanOptions, Problem, Registry, RunOptions, RunSummary, Stage, StageKind,
+    Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job,
+    Json, Lease, Library, Media, Order, Output, PlanOptions, Problem, Registry, RunOptions,
+    RunSummary, Stage, StageKind,
 };
 use serde_json::json;
 
@@ -57,7 +62,10 @@ impl World {
         let name = cell_text(job.stage, &coordinates_text(job.coordinates));
         *self.runs.lock().unwrap().entry(name.clone()).or_default() += 1;
         self.order.lock().unwrap().push(name.clone());
-        assert!(!self.panic.lock().unwrap().contains(&name), "as the test asked");
+        assert!(
+            !self.panic.lock().unwrap().contains(&name),
+            "as the test asked"
+        );
         if let Some((left, status)) = self.fail.lock().unwrap().get_mut(&name)
             && *left > 0
         {
@@ -72,14 +80,18 @@ impl World {
         {
             flag.store(true, Ordering::Relaxed);
         }
-        std::thread::sleep(Duration::from_millis(self.slow_ms.load(Ordering::Relaxed) as u64));
+        std::thread::sleep(Duration::from_millis(
+            self.slow_ms.load(Ordering::Relaxed) as u64
+        ));
         job.control.check()
     }
 
     /// Returns what ran since the last call, sorted, and forgets it.
     pub(crate) fn take(&self) -> Vec<String> {
         self.order.lock().unwrap().clear();
-        std::mem::take(&mut *self.runs.lock().unwrap()).into_keys().collect()
+        std::mem::take(&mut *self.runs.lock().unwrap())
+            .into_keys()
+            .collect()
     }
 }
 
@@ -113,7 +125,11 @@ impl StageKind for Kind {
         self.name
     }
     fn semantic_version(&self) -> u32 {
-        if self.class == Class::Pure { self.world.version.load(Ordering::Relaxed) } else { 1 }
+        if self.class == Class::Pure {
+            self.world.version.load(Ordering::Relaxed)
+        } else {
+            1
+        }
     }
     fn class(&self) -> Class {
         self.class
@@ -147,7 +163,13 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         assert!(input.live.is_some(), "what a server needs is alive");
     }
     let mut descriptor = job.parameters.clone();
-    descriptor["drift"] = world.drift.lock().unwrap().get(&name).cloned().unwrap_or(Json::Null);
+    descriptor["drift"] = world
+        .drift
+        .lock()
+        .unwrap()
+        .get(&name)
+        .cloned()
+        .unwrap_or(Json::Null);
     let alive = world.alive.fetch_add(1, Ordering::Relaxed) + 1;
     world.most_alive.fetch_max(alive, Ordering::Relaxed);
     let process = world.spawner.lock().unwrap().as_ref().map(|spawner| {
@@ -161,25 +183,47 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
     std::fs::write(&log, "started").unwrap();
     Ok(Done {
         outputs: vec![Output::json("server", &descriptor)],
-        lease: Some(Box::new(Counted(world.alive.clone(), json!({"url": name, "log": log}), process))),
+        lease: Some(Box::new(Counted(
+            world.alive.clone(),
+            json!({"url": name, "log": log}),
+            process,
+        ))),
         ..Done::default()
     })
 }
 
 fn measure(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
     for input in job.inputs.iter().flat_map(|i| &i.cells) {
-        let live = input.live.as_ref().expect("what a measurement needs is alive");
-        let log = live["log"].as_str().expect("a server says where it writes its log");
-        assert!(std::path::Path::new(log).exists(), "the log of a live server is gone");
+        let live = input
+            .live
+            .as_ref()
+            .expect("what a measurement needs is alive");
+        let log = live["log"]
+            .as_str()
+            .expect("a server says where it writes its log");
+        assert!(
+            std::path::Path::new(log).exists(),
+            "the log of a live server is gone"
+        );
     }
-    let noise =
-        if world.quiet.load(Ordering::Relaxed) { 0 } else { world.noise.fetch_add(1, Ordering::Relaxed) };
+    let noise = if world.quiet.load(Ordering::Relaxed) {
+        0
+    } else {
+        world.noise.fetch_add(1, Ordering::Relaxed)
+    };
     job.control.progress(1, Some(1), "requests");
-    let text = format!("{} {} {noise}", coordinates_text(job.coordinates), job.parameters);
+    let text = format!(
+        "{} {} {noise}",
+        coordinates_text(job.coordinates),
+        job.parameters
+    );
     std::fs::write(job.scratch.join("rows"), text).unwrap();
     let mut output = Output::text("rows", Media::Text, "");
     output.content = pipeline::Content::File(job.scratch.join("rows"));
-    Ok(Done { outputs: vec![output], ..Done::default() })
+    Ok(Done {
+        outputs: vec![output],
+        ..Done::default()
+    })
 }
 
 fn fold(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
@@ -193,7 +237,10 @@ fn fold(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
                 cell.status.word()
             ));
             for (name, artifact) in &cell.outputs {
-                let bytes = job.store.get(&artifact.digest).map_err(|e| Failure::failed(e.to_string()))?;
+                let bytes = job
+                    .store
+                    .get(&artifact.digest)
+                    .map_err(|e| Failure::failed(e.to_string()))?;
                 text.push_str(&format!(" {name}={}", String::from_utf8_lossy(&bytes)));
             }
             text.push('\n');
@@ -202,7 +249,10 @@ fn fold(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
     if job.parameters["constant"] == json!(true) {
         text = "constant".to_owned();
     }
-    Ok(Done { outputs: vec![Output::text("table", Media::Text, text)], ..Done::default() })
+    Ok(Done {
+        outputs: vec![Output::text("table", Media::Text, text)],
+        ..Done::default()
+    })
 }
 
 fn tell(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
@@ -216,13 +266,21 @@ fn tell(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
             line.status.word()
         ));
     }
-    Ok(Done { outputs: vec![Output::text("report", Media::Markdown, text)], ..Done::default() })
+    Ok(Done {
+        outputs: vec![Output::text("report", Media::Markdown, text)],
+        ..Done::default()
+    })
 }
 
 /// Returns the kinds over a world.
 pub(crate) fn registry(world: &Arc<World>) -> Registry {
     let kind = |name, class, run| -> Box<dyn StageKind> {
-        Box::new(Kind { name, class, world: world.clone(), run })
+        Box::new(Kind {
+            name,
+            class,
+            world: world.clone(),
+            run,
+        })
     };
     Registry {
         kinds: vec![
@@ -269,7 +327,11 @@ pub(crate) fn stage(
 }
 
 /// Builds an experiment as the language would.
-pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[StageSpec]) -> Experiment {
+pub(crate) fn experiment(
+    file: &Path,
+    axes: &[(&str, Vec<Scalar>)],
+    stages: &[StageSpec],
+) -> Experiment {
     let class = |kind: &str| match kind {
         "prepare" | "serve" => Class::Resource,
         "measure" => Class::Measurement,
@@ -297,11 +359,18 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
     let axis = |name: &str| axes.iter().position(|(n, _)| *n == name).unwrap();
     for spec in stages {
         let over: Vec<usize> = spec.over.iter().map(|a| axis(a)).collect();
-        let needs =
-            spec.needs.iter().map(|n| built.stages.iter().position(|s| s.name == *n).unwrap()).collect();
-        let replicate =
-            spec.replicate.iter().map(|r| spec.over.iter().position(|a| a == r).unwrap()).collect();
-        let (mut cells, mut excluded, mut sets): (Vec<Cell>, Vec<Excluded>, Vec<Json>) = Default::default();
+        let needs = spec
+            .needs
+            .iter()
+            .map(|n| built.stages.iter().position(|s| s.name == *n).unwrap())
+            .collect();
+        let replicate = spec
+            .replicate
+            .iter()
+            .map(|r| spec.over.iter().position(|a| a == r).unwrap())
+            .collect();
+        let (mut cells, mut excluded, mut sets): (Vec<Cell>, Vec<Excluded>, Vec<Json>) =
+            Default::default();
         let mut known: std::collections::HashMap<String, u32> = Default::default();
         let total: usize = over.iter().map(|a| axes[*a].1.len()).product();
         for n in 0..total {
@@ -313,14 +382,19 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
             }
             let pairs = over.iter().zip(&at);
             let coordinates = Coordinates(
-                pairs.map(|(a, i)| (axes[*a].0.to_owned(), axes[*a].1[usize::from(*i)].clone())).collect(),
+                pairs
+                    .map(|(a, i)| (axes[*a].0.to_owned(), axes[*a].1[usize::from(*i)].clone()))
+                    .collect(),
             );
-            let out = spec
-                .exclude
-                .iter()
-                .find(|(at, _)| at.iter().all(|(axis, label)| coordinates.get(axis) == Some(label)));
+            let out = spec.exclude.iter().find(|(at, _)| {
+                at.iter()
+                    .all(|(axis, label)| coordinates.get(axis) == Some(label))
+            });
             if let Some((_, reason)) = out {
-                excluded.push(Excluded { at: at.into(), reason: (*reason).to_owned() });
+                excluded.push(Excluded {
+                    at: at.into(),
+                    reason: (*reason).to_owned(),
+                });
                 continue;
             }
             let parameters = (spec.parameters)(&coordinates);
@@ -344,7 +418,11 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
             needs,
             over,
             replicate,
-            exclusive: if spec.kind == "serve" { vec!["host".into()] } else { Vec::new() },
+            exclusive: if spec.kind == "serve" {
+                vec!["host".into()]
+            } else {
+                Vec::new()
+            },
             parameter_sets: sets,
             cells,
             excluded,
@@ -355,7 +433,10 @@ pub(crate) fn experiment(file: &Path, axes: &[(&str, Vec<Scalar>)], stages: &[St
 
 /// Text labels.
 pub(crate) fn texts(labels: &[&str]) -> Vec<Scalar> {
-    labels.iter().map(|l| Scalar::Text((*l).to_owned())).collect()
+    labels
+        .iter()
+        .map(|l| Scalar::Text((*l).to_owned()))
+        .collect()
 }
 
 /// Integer labels from 1.
@@ -366,26 +447,64 @@ pub(crate) fn ints(to: i64) -> Vec<Scalar> {
 /// The stages of a small study like the quickstart.
 pub(crate) fn study_stages() -> Vec<StageSpec> {
     let server = StageSpec {
-        parameters: Box::new(|c| json!({"engine": {"version": 1}, "slots": c.get("configuration")})),
-        ..stage("server", "serve", &["machine"], &["configuration"], json!(null))
+        parameters: Box::new(
+            |c| json!({"engine": {"version": 1}, "slots": c.get("configuration")}),
+        ),
+        ..stage(
+            "server",
+            "serve",
+            &["machine"],
+            &["configuration"],
+            json!(null),
+        )
     };
     let ladder = StageSpec {
-        parameters: Box::new(|c| json!({"clients": c.get("clients"), "workload": {"output_tokens": 64}})),
-        ..stage("ladder", "measure", &["server"], &["configuration", "clients", "rep"], json!(null))
+        parameters: Box::new(
+            |c| json!({"clients": c.get("clients"), "workload": {"output_tokens": 64}}),
+        ),
+        ..stage(
+            "ladder",
+            "measure",
+            &["server"],
+            &["configuration", "clients", "rep"],
+            json!(null),
+        )
     };
     vec![
         stage("machine", "prepare", &[], &[], json!({"model": "small"})),
         server,
         ladder,
-        stage("checks", "fold", &["ladder", "server"], &["configuration"], json!({"gate": 1})),
-        stage("results", "fold", &["ladder", "checks"], &[], json!({"operator": "mean"})),
-        stage("report", "tell", &["machine", "ladder", "checks", "results"], &[], json!({"template": "t"})),
+        stage(
+            "checks",
+            "fold",
+            &["ladder", "server"],
+            &["configuration"],
+            json!({"gate": 1}),
+        ),
+        stage(
+            "results",
+            "fold",
+            &["ladder", "checks"],
+            &[],
+            json!({"operator": "mean"}),
+        ),
+        stage(
+            "report",
+            "tell",
+            &["machine", "ladder", "checks", "results"],
+            &[],
+            json!({"template": "t"}),
+        ),
     ]
 }
 
 /// The axes of the small study: 2 × 2 × 2 measurements.
 pub(crate) fn study_axes() -> Vec<(&'static str, Vec<Scalar>)> {
-    vec![("configuration", texts(&["batched", "serial"])), ("clients", ints(2)), ("rep", ints(2))]
+    vec![
+        ("configuration", texts(&["batched", "serial"])),
+        ("clients", ints(2)),
+        ("rep", ints(2)),
+    ]
 }
 
 /// A store, a folder with the experiment, and a world.
@@ -400,7 +519,12 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
-        Self { folder, store, world: Arc::default(), events: Mutex::default() }
+        Self {
+            folder,
+            store,
+            world: Arc::default(),
+            events: Mutex::default(),
+        }
     }
 
     pub(crate) fn file(&self) -> std::path::PathBuf {
@@ -420,12 +544,22 @@ impl Bench {
         let registry = registry(&self.world);
         let listen = |event: &Event| self.events.lock().unwrap().push(event.clone());
         let summary = pipeline::run(experiment, &registry, &self.store, options, &listen).unwrap();
-        assert_eq!(self.world.alive.load(Ordering::Relaxed), 0, "everything alive was released");
+        assert_eq!(
+            self.world.alive.load(Ordering::Relaxed),
+            0,
+            "everything alive was released"
+        );
         (summary, self.world.take())
     }
 
     pub(crate) fn run(&self, experiment: &Experiment) -> (RunSummary, Vec<String>) {
-        self.run_with(experiment, &RunOptions { jobs: 2, ..RunOptions::default() })
+        self.run_with(
+            experiment,
+            &RunOptions {
+                jobs: 2,
+                ..RunOptions::default()
+            },
+        )
     }
 
     pub(crate) fn plan(&self, experiment: &Experiment, options: &PlanOptions) -> pipeline::Plan {

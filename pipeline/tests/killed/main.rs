@@ -1,7 +1,10 @@
 //! Tests that kill processes. The binary is its own child: called with a role it plays the
 //! owner of an engine, an engine, or a run; called without it runs the tests.
 
-#![expect(clippy::print_stdout, reason = "a test runner of its own reports on standard output")]
+#![expect(
+    clippy::print_stdout,
+    reason = "a test runner of its own reports on standard output"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -40,5 +43,9 @@ fn main() -> ExitCode {
         println!("test {name} ... {}", if ok { "ok" } else { "FAILED" });
         failed += u32::from(!ok);
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

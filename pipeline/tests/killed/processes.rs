@@ -10,12 +10,30 @@ use pipeline::lease::{Leases, leases_folder, reap_orphans};
 use pipeline::process::{Spawner, group_members, kill_group, stat, stop};
 
 pub(crate) const TESTS: &[crate::Test] = &[
-    ("a_child_leads_its_own_group_and_session", a_child_leads_its_own_group_and_session),
-    ("a_child_is_killed_by_the_kernel_when_its_owner_is_killed", killed_with_its_owner),
-    ("stopping_a_child_stops_its_grandchildren_even_if_they_ignore_sigterm", stop_takes_everybody),
-    ("a_program_that_does_not_exist_ends_with_127_and_says_why", a_missing_program_says_why),
-    ("a_grandchild_that_survives_its_owner_is_reaped_by_the_next_run", a_grandchild_is_reaped),
-    ("a_lease_file_goes_when_its_guard_is_dropped", a_lease_file_goes_with_its_guard),
+    (
+        "a_child_leads_its_own_group_and_session",
+        a_child_leads_its_own_group_and_session,
+    ),
+    (
+        "a_child_is_killed_by_the_kernel_when_its_owner_is_killed",
+        killed_with_its_owner,
+    ),
+    (
+        "stopping_a_child_stops_its_grandchildren_even_if_they_ignore_sigterm",
+        stop_takes_everybody,
+    ),
+    (
+        "a_program_that_does_not_exist_ends_with_127_and_says_why",
+        a_missing_program_says_why,
+    ),
+    (
+        "a_grandchild_that_survives_its_owner_is_reaped_by_the_next_run",
+        a_grandchild_is_reaped,
+    ),
+    (
+        "a_lease_file_goes_when_its_guard_is_dropped",
+        a_lease_file_goes_with_its_guard,
+    ),
 ];
 
 /// Plays a run that owns an engine: starts a shell with a grandchild, registers it, tells the
@@ -24,7 +42,9 @@ pub(crate) fn owner(mut arguments: impl Iterator<Item = OsString>) {
     let store = PathBuf::from(arguments.next().expect("a store"));
     let spawner = spawner();
     let mut child = engine(&spawner);
-    let lease = Leases::new(&store, "study", "server[]").register(child.id()).expect("registered");
+    let lease = Leases::new(&store, "study", "server[]")
+        .register(child.id())
+        .expect("registered");
     println!("{}", child.id());
     child.wait().expect("waited");
     drop(lease);
@@ -37,10 +57,14 @@ fn spawner() -> Spawner {
 /// A shell and a child of its own, both deaf to SIGTERM.
 fn engine(spawner: &Spawner) -> Child {
     let mut command = spawner.command("/bin/sh");
-    command.args(["-c", "trap '' TERM; sleep 60 & echo ready; wait"]).stdout(Stdio::piped());
+    command
+        .args(["-c", "trap '' TERM; sleep 60 & echo ready; wait"])
+        .stdout(Stdio::piped());
     let mut child = spawner.spawn(command).expect("spawned");
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
     assert_eq!(line, "ready\n");
     child
 }
@@ -53,7 +77,9 @@ fn start_owner(store: &Path) -> (Child, u32) {
         .spawn()
         .expect("spawned");
     let mut line = String::new();
-    BufReader::new(owner.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    BufReader::new(owner.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
     (owner, line.trim().parse().expect("the engine's pid"))
 }
 
@@ -103,7 +129,12 @@ fn a_missing_program_says_why() {
     command.stdout(Stdio::piped());
     let mut child = spawner.spawn(command).unwrap();
     let mut text = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(127));
     assert!(text.contains("cannot execute /nowhere/engine"), "{text}");
 }
@@ -111,22 +142,46 @@ fn a_missing_program_says_why() {
 fn a_grandchild_is_reaped() {
     let store = tempfile::tempdir().unwrap();
     let (mut owner, engine) = start_owner(store.path());
-    assert!(reap_orphans(store.path()).unwrap().is_empty(), "the owner lives");
+    assert!(
+        reap_orphans(store.path()).unwrap().is_empty(),
+        "the owner lives"
+    );
     owner.kill().unwrap();
     owner.wait().unwrap();
     eventually("the end of the engine", || !running(engine));
-    assert_eq!(group_members(engine).unwrap().len(), 1, "the kernel kills the child, not its children");
+    assert_eq!(
+        group_members(engine).unwrap().len(),
+        1,
+        "the kernel kills the child, not its children"
+    );
     let reaped = reap_orphans(store.path()).unwrap();
     assert_eq!(reaped.len(), 1);
     assert!(reaped[0].stopped);
     assert!(group_members(engine).unwrap().is_empty());
-    assert_eq!(std::fs::read_dir(leases_folder(store.path())).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(leases_folder(store.path()))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 fn a_lease_file_goes_with_its_guard() {
     let store = tempfile::tempdir().unwrap();
-    let lease = Leases::new(store.path(), "study", "server[]").register(std::process::id()).unwrap();
-    assert_eq!(std::fs::read_dir(leases_folder(store.path())).unwrap().count(), 1);
+    let lease = Leases::new(store.path(), "study", "server[]")
+        .register(std::process::id())
+        .unwrap();
+    assert_eq!(
+        std::fs::read_dir(leases_folder(store.path()))
+            .unwrap()
+            .count(),
+        1
+    );
     drop(lease);
-    assert_eq!(std::fs::read_dir(leases_folder(store.path())).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(leases_folder(store.path()))
+            .unwrap()
+            .count(),
+        0
+    );
 }

@@ -16,8 +16,10 @@ use pipeline::{Experiment, RunOptions};
 
 use crate::common::{World, experiment, registry, study_axes, study_stages};
 
-pub(crate) const TESTS: &[crate::Test] =
-    &[("a_run_killed_at_random_points_is_completed_by_the_next_to_the_same_result", killed_and_resumed)];
+pub(crate) const TESTS: &[crate::Test] = &[(
+    "a_run_killed_at_random_points_is_completed_by_the_next_to_the_same_result",
+    killed_and_resumed,
+)];
 
 /// How many runs are killed.
 const KILLS: u32 = 50;
@@ -34,21 +36,33 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = OsString>) {
     let exe = std::env::current_exe().expect("our own path");
     *world.spawner.lock().unwrap() = Some(Spawner::new(exe).expect("a thread"));
     let store = Store::open(&folder.join("store")).expect("a store");
-    let summary = pipeline::run(&study(&folder), &registry(&world), &store, &RunOptions::default(), &|_| ())
-        .expect("the run goes through");
+    let summary = pipeline::run(
+        &study(&folder),
+        &registry(&world),
+        &store,
+        &RunOptions::default(),
+        &|_| (),
+    )
+    .expect("the run goes through");
     assert!(summary.is_complete());
 }
 
 fn start(folder: &Path) -> std::process::Child {
     let exe = std::env::current_exe().expect("our own path");
-    Command::new(exe).arg("run").arg(folder).spawn().expect("spawned")
+    Command::new(exe)
+        .arg("run")
+        .arg(folder)
+        .spawn()
+        .expect("spawned")
 }
 
 /// The digests of the output summaries of every stage that does not hold the trail.
 fn results(folder: &Path) -> BTreeMap<String, Vec<Option<Digest>>> {
     let lock = Lock::read(&lock_path(&study(folder))).unwrap().unwrap();
     let stages = lock.stages.into_iter().filter(|s| s.name != "report");
-    stages.map(|s| (s.name, s.cells.into_iter().map(|c| c.outputs).collect())).collect()
+    stages
+        .map(|s| (s.name, s.cells.into_iter().map(|c| c.outputs).collect()))
+        .collect()
 }
 
 fn check(folder: &Path, expected: &BTreeMap<String, Vec<Option<Digest>>>) {
@@ -56,11 +70,28 @@ fn check(folder: &Path, expected: &BTreeMap<String, Vec<Option<Digest>>>) {
     let store = Store::open(&folder.join("store")).unwrap();
     for stage in expected.keys() {
         let lines = store.history("study", stage, None, 1000).unwrap();
-        let cells: std::collections::BTreeSet<&str> = lines.iter().map(|l| l.coordinates.as_str()).collect();
-        assert_eq!(cells.len(), lines.len(), "a cell of `{stage}` that had finished ran again");
+        let cells: std::collections::BTreeSet<&str> =
+            lines.iter().map(|l| l.coordinates.as_str()).collect();
+        assert_eq!(
+            cells.len(),
+            lines.len(),
+            "a cell of `{stage}` that had finished ran again"
+        );
     }
-    assert_eq!(std::fs::read_dir(leases_folder(store.root())).unwrap().count(), 0, "no lease is left");
-    assert_eq!(std::fs::read_dir(store.root().join("scratch")).unwrap().count(), 0, "no scratch is left");
+    assert_eq!(
+        std::fs::read_dir(leases_folder(store.root()))
+            .unwrap()
+            .count(),
+        0,
+        "no lease is left"
+    );
+    assert_eq!(
+        std::fs::read_dir(store.root().join("scratch"))
+            .unwrap()
+            .count(),
+        0,
+        "no scratch is left"
+    );
 }
 
 fn killed_and_resumed() {
@@ -73,7 +104,9 @@ fn killed_and_resumed() {
         let folder = tempfile::tempdir().unwrap();
         loop {
             let mut child = start(folder.path());
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             std::thread::sleep(Duration::from_micros((random >> 33) % 120_000));
             // Even a run that was just about to end leaves a state that the next accepts.
             child.kill().unwrap();

@@ -14,8 +14,10 @@ fn folder() -> PathBuf {
 
 #[test]
 fn every_mistake_reads_as_written_down() {
-    let mut paths: Vec<PathBuf> =
-        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "yaml"));
     paths.sort();
     assert!(paths.len() >= 30, "only {} fixtures", paths.len());
@@ -24,10 +26,20 @@ fn every_mistake_reads_as_written_down() {
         let (registry, _) = registry();
         let text = std::fs::read_to_string(&path).unwrap();
         let name = path.file_name().unwrap();
-        let loaded = load_text(&text, Path::new(name), &registry, &Options::default(), &NoFiles);
+        let loaded = load_text(
+            &text,
+            Path::new(name),
+            &registry,
+            &Options::default(),
+            &NoFiles,
+        );
         let found = loaded.expect_err(&format!("{} has no mistake", path.display()));
         for diagnostic in &found.0 {
-            assert!(diagnostic.hint.is_some(), "{}: no remedy: {diagnostic}", path.display());
+            assert!(
+                diagnostic.hint.is_some(),
+                "{}: no remedy: {diagnostic}",
+                path.display()
+            );
         }
         let rendered = found.to_string();
         let expected = path.with_extension("txt");

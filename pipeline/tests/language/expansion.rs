@@ -26,21 +26,45 @@ fn stage<'a>(experiment: &'a Experiment, name: &str) -> &'a Stage {
 }
 
 fn set(pairs: &[(&str, &str)]) -> Options {
-    let set = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Options { set, ..Options::default() }
+    let set = pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
+    Options {
+        set,
+        ..Options::default()
+    }
 }
 
 #[test]
 fn the_order_of_execution_is_shuffled_unless_said_otherwise_and_changes_no_parameter() {
     let shuffled = valid(VALID);
     let declared = valid(&VALID.replace("seed: 164", "seed: 164\norder: declared"));
-    assert_eq!((shuffled.order, declared.order), (Order::Shuffled, Order::Declared));
-    assert_eq!((&shuffled.spec["order"], &declared.spec["order"]), (&json!(null), &json!("declared")));
-    assert_eq!(valid(&VALID.replace("seed: 164", "seed: 164\norder: shuffled")).order, Order::Shuffled);
-    assert_eq!(stage(&shuffled, "ladder").parameter_sets, stage(&declared, "ladder").parameter_sets);
-    let error =
-        load(&VALID.replace("seed: 164", "seed: 164\norder: random"), &Options::default()).unwrap_err();
-    assert!(error.contains("order") && error.contains("shuffled"), "{error}");
+    assert_eq!(
+        (shuffled.order, declared.order),
+        (Order::Shuffled, Order::Declared)
+    );
+    assert_eq!(
+        (&shuffled.spec["order"], &declared.spec["order"]),
+        (&json!(null), &json!("declared"))
+    );
+    assert_eq!(
+        valid(&VALID.replace("seed: 164", "seed: 164\norder: shuffled")).order,
+        Order::Shuffled
+    );
+    assert_eq!(
+        stage(&shuffled, "ladder").parameter_sets,
+        stage(&declared, "ladder").parameter_sets
+    );
+    let error = load(
+        &VALID.replace("seed: 164", "seed: 164\norder: random"),
+        &Options::default(),
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("order") && error.contains("shuffled"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -49,12 +73,32 @@ fn cells_are_the_product_minus_exclusions_plus_inclusions() {
     let ladder = stage(&experiment, "ladder");
     assert_eq!(ladder.excluded.len(), 2 * 2 * 3);
     assert_eq!(ladder.cells.len(), 2 * 2 * 4 * 3 - 12 + 1);
-    let position = experiment.stages.iter().position(|s| s.name == "ladder").unwrap();
-    let name = |i: usize| experiment.coordinates(position, &ladder.cells[i].at).to_string();
-    assert_eq!(name(0), "configuration=batched,workload=short,concurrency=1,rep=1");
-    assert_eq!(name(1), "configuration=batched,workload=short,concurrency=1,rep=2");
-    assert_eq!(name(ladder.cells.len() - 1), "configuration=batched,workload=short,concurrency=16,rep=1");
-    assert_eq!(ladder.cells.last().unwrap().note.as_deref(), Some("one look beyond the ladder"));
+    let position = experiment
+        .stages
+        .iter()
+        .position(|s| s.name == "ladder")
+        .unwrap();
+    let name = |i: usize| {
+        experiment
+            .coordinates(position, &ladder.cells[i].at)
+            .to_string()
+    };
+    assert_eq!(
+        name(0),
+        "configuration=batched,workload=short,concurrency=1,rep=1"
+    );
+    assert_eq!(
+        name(1),
+        "configuration=batched,workload=short,concurrency=1,rep=2"
+    );
+    assert_eq!(
+        name(ladder.cells.len() - 1),
+        "configuration=batched,workload=short,concurrency=16,rep=1"
+    );
+    assert_eq!(
+        ladder.cells.last().unwrap().note.as_deref(),
+        Some("one look beyond the ladder")
+    );
 }
 
 #[test]
@@ -64,7 +108,11 @@ fn every_stage_follows_those_it_needs() {
         assert!(stage.needs.iter().all(|n| *n < i));
     }
     let backwards = "experiment: x\nseed: 1\nstages:\n  c: {kind: tabulate, needs: [b]}\n  b: {kind: tabulate, needs: [a]}\n  a: {kind: prepare}\n";
-    let names: Vec<String> = valid(backwards).stages.into_iter().map(|s| s.name).collect();
+    let names: Vec<String> = valid(backwards)
+        .stages
+        .into_iter()
+        .map(|s| s.name)
+        .collect();
     assert_eq!(names, ["a", "b", "c"]);
 }
 
@@ -72,8 +120,11 @@ fn every_stage_follows_those_it_needs() {
 fn an_axis_that_nothing_refers_to_distinguishes_replicates() {
     let experiment = valid(VALID);
     let ladder = stage(&experiment, "ladder");
-    let names: Vec<&str> =
-        ladder.replicate.iter().map(|i| experiment.axes[ladder.over[*i]].name.as_str()).collect();
+    let names: Vec<&str> = ladder
+        .replicate
+        .iter()
+        .map(|i| experiment.axes[ladder.over[*i]].name.as_str())
+        .collect();
     assert_eq!(names, ["rep"]);
     assert!(stage(&experiment, "server").replicate.is_empty());
 }
@@ -84,7 +135,8 @@ fn an_override_changes_only_its_cells() {
     let ladder = stage(&experiment, "ladder");
     for cell in &ladder.cells {
         let overridden = cell.at[1] == 0 && cell.at[2] == 3;
-        let clients = &ladder.parameter_sets[cell.parameters as usize]["arrival"]["closed-loop"]["clients"];
+        let clients =
+            &ladder.parameter_sets[cell.parameters as usize]["arrival"]["closed-loop"]["clients"];
         assert_eq!(cell.timeout == Some(Duration::from_secs(1200)), overridden);
         assert_eq!(clients == &json!(7), overridden);
         assert_eq!(cell.retries, 1);
@@ -100,56 +152,117 @@ fn a_placeholder_keeps_the_type_of_its_value() {
     let server = stage(&experiment, "server");
     let expected = json!({"settings": {"name": "server-batched", "parallel": 8}});
     assert_eq!(server.parameter_sets[0], expected);
-    let text = "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: {shell: \"$${HOME}\"}}\n";
-    assert_eq!(valid(text).stages[0].parameter_sets[0]["settings"]["shell"], "${HOME}");
+    let text =
+        "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: {shell: \"$${HOME}\"}}\n";
+    assert_eq!(
+        valid(text).stages[0].parameter_sets[0]["settings"]["shell"],
+        "${HOME}"
+    );
 }
 
 #[test]
 fn the_command_line_beats_the_profile_and_the_profile_the_default() {
-    let smoke = Options { profile: Some("smoke".into()), ..Options::default() };
+    let smoke = Options {
+        profile: Some("smoke".into()),
+        ..Options::default()
+    };
     let experiment = load(VALID, &smoke).unwrap();
     assert_eq!(experiment.spec["parameters"]["requests"], 8);
     assert_eq!(experiment.profile.as_deref(), Some("smoke"));
     // one configuration, two workloads, two concurrencies, one rep.
     assert_eq!(stage(&experiment, "ladder").cells.len(), 4);
-    let both = Options { set: vec![("requests".into(), "9".into())], ..smoke };
-    assert_eq!(load(VALID, &both).unwrap().spec["parameters"]["requests"], 9);
+    let both = Options {
+        set: vec![("requests".into(), "9".into())],
+        ..smoke
+    };
+    assert_eq!(
+        load(VALID, &both).unwrap().spec["parameters"]["requests"],
+        9
+    );
 }
 
 #[test]
 fn a_rule_for_labels_that_a_profile_dropped_matches_nothing() {
-    let smoke = Options { profile: Some("smoke".into()), ..Options::default() };
+    let smoke = Options {
+        profile: Some("smoke".into()),
+        ..Options::default()
+    };
     let rules = |exclude: &str, include: &str, change: &str| {
         VALID
             .replace("{workload: long, concurrency: [4, 8]}", exclude)
-            .replace("{configuration: batched, workload: short, concurrency: 16, rep: 1}", include)
+            .replace(
+                "{configuration: batched, workload: short, concurrency: 16, rep: 1}",
+                include,
+            )
             .replace("stage: ladder, workload: short, concurrency: 8", change)
     };
     let kept = "{configuration: serial, workload: short, concurrency: 16, rep: 1}";
     let lost = "{configuration: batched, workload: short, concurrency: 16, rep: 1}";
     for (exclude, include, change, cells, excluded) in [
-        ("{concurrency: [4, 8]}", kept, "stage: ladder, concurrency: 2", 5, 0),
-        ("{concurrency: [2, 8]}", kept, "stage: ladder, concurrency: 16", 3, 2),
+        (
+            "{concurrency: [4, 8]}",
+            kept,
+            "stage: ladder, concurrency: 2",
+            5,
+            0,
+        ),
+        (
+            "{concurrency: [2, 8]}",
+            kept,
+            "stage: ladder, concurrency: 16",
+            3,
+            2,
+        ),
         // The override is for the cell that is not included.
-        ("{configuration: batched}", lost, "stage: ladder, concurrency: 16", 4, 0),
+        (
+            "{configuration: batched}",
+            lost,
+            "stage: ladder, concurrency: 16",
+            4,
+            0,
+        ),
         // Dropped by way of a parameter.
         ("{rep: 3}", lost, "stage: ladder, rep: 2", 4, 0),
         // What is left of the override's cells is left out.
-        ("{workload: long, concurrency: [1, 2]}", lost, "stage: ladder, workload: long", 2, 2),
+        (
+            "{workload: long, concurrency: [1, 2]}",
+            lost,
+            "stage: ladder, workload: long",
+            2,
+            2,
+        ),
     ] {
         let text = rules(exclude, include, change);
         load(&text, &Options::default()).unwrap();
         let experiment = load(&text, &smoke).unwrap();
         let ladder = stage(&experiment, "ladder");
-        assert_eq!((ladder.cells.len(), ladder.excluded.len()), (cells, excluded), "{exclude}");
+        assert_eq!(
+            (ladder.cells.len(), ladder.excluded.len()),
+            (cells, excluded),
+            "{exclude}"
+        );
     }
     let narrow = set(&[("ladder", "1,2")]);
-    assert_eq!(stage(&load(VALID, &narrow).unwrap(), "ladder").excluded.len(), 0);
+    assert_eq!(
+        stage(&load(VALID, &narrow).unwrap(), "ladder")
+            .excluded
+            .len(),
+        0
+    );
     for options in [smoke, narrow, Options::default()] {
-        let error =
-            load(&rules("{concurrency: [4, 9]}", kept, "stage: ladder, rep: 7"), &options).unwrap_err();
-        assert!(error.contains("`9` is not a label of the axis `concurrency`"), "{error}");
-        assert!(error.contains("`7` is not a label of the axis `rep`"), "{error}");
+        let error = load(
+            &rules("{concurrency: [4, 9]}", kept, "stage: ladder, rep: 7"),
+            &options,
+        )
+        .unwrap_err();
+        assert!(
+            error.contains("`9` is not a label of the axis `concurrency`"),
+            "{error}"
+        );
+        assert!(
+            error.contains("`7` is not a label of the axis `rep`"),
+            "{error}"
+        );
         assert!(!error.contains("`4` is not"), "{error}");
     }
 }
@@ -162,7 +275,11 @@ fn values_from_the_command_line_have_the_declared_type() {
     assert_eq!(experiment.spec["parameters"]["limit"], "90 s");
     assert_eq!(experiment.spec["stages"]["ladder"]["timeout_s"], 90);
     for (name, value, message) in [
-        ("requests", "many", "the parameter `requests` takes an integer, found the text `many`"),
+        (
+            "requests",
+            "many",
+            "the parameter `requests` takes an integer, found the text `many`",
+        ),
         ("requests", "0", "`requests` must be at least 1, found 0"),
         ("mode", "slw", "did you mean `slow`?"),
         ("request", "8", "did you mean `requests`?"),
@@ -170,23 +287,39 @@ fn values_from_the_command_line_have_the_declared_type() {
     ] {
         let error = load(VALID, &set(&[(name, value)])).unwrap_err();
         assert!(error.contains(message), "{error}");
-        assert!(error.contains(&format!("--> --set {name}={value}")), "{error}");
+        assert!(
+            error.contains(&format!("--> --set {name}={value}")),
+            "{error}"
+        );
         assert_eq!(error.matches("error: ").count(), 1, "{error}");
     }
 }
 
 #[test]
 fn a_profile_that_is_not_there_is_an_error_that_names_those_there_are() {
-    let options = Options { profile: Some("full".into()), ..Options::default() };
+    let options = Options {
+        profile: Some("full".into()),
+        ..Options::default()
+    };
     let error = load(VALID, &options).unwrap_err();
-    assert!(error.contains("no profile `full`") && error.contains("`smoke`"), "{error}");
+    assert!(
+        error.contains("no profile `full`") && error.contains("`smoke`"),
+        "{error}"
+    );
 }
 
 #[test]
 fn ten_thousand_cells_cost_as_many_canonicalizations_as_there_are_distinct_settings() {
     let text = "experiment: x\nseed: 1\naxes:\n  workload: [short, long]\n  rep: {from: 1, to: 5000}\nstages:\n  a: {kind: measure, over: [workload, rep], workload: \"${workload}\", requests: 3}\n";
     let (registry, calls) = registry();
-    let experiment = load_text(text, Path::new("x.yaml"), &registry, &Options::default(), &NoFiles).unwrap();
+    let experiment = load_text(
+        text,
+        Path::new("x.yaml"),
+        &registry,
+        &Options::default(),
+        &NoFiles,
+    )
+    .unwrap();
     assert_eq!(experiment.cell_count(), 10_000);
     assert_eq!(calls.load(Ordering::Relaxed), 2);
     assert_eq!(experiment.stages[0].parameter_sets.len(), 2);
@@ -197,14 +330,23 @@ fn equal_parameters_are_one_set() {
     let text = "experiment: x\nseed: 1\naxes:\n  c: {a: {n: 1}, b: {n: 1}, d: {n: 2}}\nstages:\n  s: {kind: prepare, over: [c], settings: {n: \"${c.n}\"}}\n";
     let stage = &valid(text).stages[0];
     let used: BTreeSet<u32> = stage.cells.iter().map(|c| c.parameters).collect();
-    assert_eq!((stage.cells.len(), stage.parameter_sets.len(), used.len()), (3, 2, 2));
+    assert_eq!(
+        (stage.cells.len(), stage.parameter_sets.len(), used.len()),
+        (3, 2, 2)
+    );
 }
 
 #[test]
 fn a_list_gives_labels_with_fields_an_order() {
     let text = "experiment: x\nseed: 1\naxes:\n  c: [serial: {n: 1}, batched: {n: 8}]\n  r: {from: 0.1, to: 0.5, step: 0.2}\nstages:\n  s: {kind: prepare, over: [c, r], settings: {n: \"${c.n}\"}}\n";
     let experiment = valid(text);
-    let labels = |i: usize| experiment.axes[i].labels.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let labels = |i: usize| {
+        experiment.axes[i]
+            .labels
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(labels(0), ["serial", "batched"]);
     assert_eq!(labels(1), ["0.1", "0.3", "0.5"]);
 }
@@ -213,7 +355,10 @@ fn a_list_gives_labels_with_fields_an_order() {
 fn aliases_stand_for_what_they_name() {
     let text = "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: &s {n: 1}}\n  b: {kind: prepare, settings: *s}\n";
     let experiment = valid(text);
-    assert_eq!(experiment.stages[0].parameter_sets, experiment.stages[1].parameter_sets);
+    assert_eq!(
+        experiment.stages[0].parameter_sets,
+        experiment.stages[1].parameter_sets
+    );
 }
 
 #[test]
@@ -229,10 +374,20 @@ fn aliases_cannot_blow_up() {
 
 #[test]
 fn deep_nesting_is_refused() {
-    let error = load(&format!("a: {}{}", "[".repeat(200), "]".repeat(200)), &Options::default()).unwrap_err();
+    let error = load(
+        &format!("a: {}{}", "[".repeat(200), "]".repeat(200)),
+        &Options::default(),
+    )
+    .unwrap_err();
     assert!(error.contains("nesting is deeper than 64"), "{error}");
-    let block: String = (0..2000).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
-    assert!(load(&block, &Options::default()).unwrap_err().contains("nesting is deeper than 64"));
+    let block: String = (0..2000)
+        .map(|i| format!("{}a:\n", " ".repeat(i)))
+        .collect();
+    assert!(
+        load(&block, &Options::default())
+            .unwrap_err()
+            .contains("nesting is deeper than 64")
+    );
 }
 
 #[test]
@@ -240,12 +395,18 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
     let spec = valid(VALID).spec;
     assert_eq!(spec["title"], "What 16 requests show");
     assert_eq!(spec["stages"]["ladder"]["settings"]["requests"], 16);
-    assert_eq!(spec["stages"]["ladder"]["settings"]["workload"], "${workload}");
+    assert_eq!(
+        spec["stages"]["ladder"]["settings"]["workload"],
+        "${workload}"
+    );
     assert_eq!(spec["stages"]["ladder"]["timeout_s"], 600);
     assert_eq!(spec["stages"]["ladder"]["cells"], 37);
     assert_eq!(spec["stages"]["ladder"]["replicate"], json!(["rep"]));
     assert_eq!(spec["stages"]["server"]["replicate"], json!([]));
-    assert_eq!(spec["stages"]["ladder"]["excluded"][0]["reason"], "the context is too small");
+    assert_eq!(
+        spec["stages"]["ladder"]["excluded"][0]["reason"],
+        "the context is too small"
+    );
     assert_eq!(
         spec["axes"]["configuration"]["labels"][0],
         json!({"label": "batched", "fields": {"slots": 8}})

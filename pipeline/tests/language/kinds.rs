@@ -102,34 +102,50 @@ impl StageKind for Kind {
     }
 
     fn schema(&self) -> Schema {
-        if self.name == "measure" { schema_for!(Measure) } else { schema_for!(Free) }
+        if self.name == "measure" {
+            schema_for!(Measure)
+        } else {
+            schema_for!(Free)
+        }
     }
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let mut settings = settings.clone();
-        let Some(name) = settings.get("workload").and_then(Json::as_str) else { return Ok(settings) };
+        let Some(name) = settings.get("workload").and_then(Json::as_str) else {
+            return Ok(settings);
+        };
         match library.find("workloads", name) {
             Some(definition) => {
                 settings["workload"] = definition;
                 Ok(settings)
             }
             None => Err(vec![
-                Problem::at(&["workload"], format!("unknown workload `{name}`"))
-                    .hint(format!("the workloads are {}", library.names("workloads").join(", "))),
+                Problem::at(&["workload"], format!("unknown workload `{name}`")).hint(format!(
+                    "the workloads are {}",
+                    library.names("workloads").join(", ")
+                )),
             ]),
         }
     }
 
     fn run(&self, _: &Job<'_>) -> Result<Done, Failure> {
-        Err(Failure::failed("kinds for tests of the language do not run"))
+        Err(Failure::failed(
+            "kinds for tests of the language do not run",
+        ))
     }
 }
 
 /// Returns a registry and the number of calls of `canonical` so far.
 pub(crate) fn registry() -> (Registry, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
-    let kind = |name, class| -> Box<dyn StageKind> { Box::new(Kind { name, class, calls: calls.clone() }) };
+    let kind = |name, class| -> Box<dyn StageKind> {
+        Box::new(Kind {
+            name,
+            class,
+            calls: calls.clone(),
+        })
+    };
     let registry = Registry {
         kinds: vec![
             kind("prepare", Class::Resource),
@@ -137,9 +153,21 @@ pub(crate) fn registry() -> (Registry, Arc<AtomicUsize>) {
             kind("tabulate", Class::Pure),
         ],
         shipped: vec![
-            Shipped { collection: "workloads", name: "short", text: "output_tokens: 16\n" },
-            Shipped { collection: "workloads", name: "long", text: "extends: short\noutput_tokens: 256\n" },
-            Shipped { collection: "templates", name: "plain.md", text: "# {{ title }}\n" },
+            Shipped {
+                collection: "workloads",
+                name: "short",
+                text: "output_tokens: 16\n",
+            },
+            Shipped {
+                collection: "workloads",
+                name: "long",
+                text: "extends: short\noutput_tokens: 256\n",
+            },
+            Shipped {
+                collection: "templates",
+                name: "plain.md",
+                text: "# {{ title }}\n",
+            },
         ],
         collections: vec![("workloads", schema_for!(Workload))],
     };

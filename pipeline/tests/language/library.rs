@@ -18,19 +18,35 @@ impl Files for Memory {
 
     fn list(&self, folder: &Path) -> Vec<String> {
         let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
-        inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+        inside
+            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+            .collect()
     }
 }
 
 fn load(local: &str, workload: &str, files: &[(&str, &str)]) -> Result<Experiment, String> {
     let (registry, _) = registry();
-    let files = Memory(files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect());
+    let files = Memory(
+        files
+            .iter()
+            .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
+            .collect(),
+    );
     let text = format!(
         "experiment: x\nseed: 1\n{local}stages:\n  a: {{kind: measure, workload: {workload}, requests: 1}}\n"
     );
-    let options = Options { user_folders: vec![PathBuf::from("/home/config")], ..Options::default() };
-    load_text(&text, Path::new("/study/experiments/x.yaml"), &registry, &options, &files)
-        .map_err(|e| e.to_string())
+    let options = Options {
+        user_folders: vec![PathBuf::from("/home/config")],
+        ..Options::default()
+    };
+    load_text(
+        &text,
+        Path::new("/study/experiments/x.yaml"),
+        &registry,
+        &options,
+        &files,
+    )
+    .map_err(|e| e.to_string())
 }
 
 fn tokens(local: &str, workload: &str, files: &[(&str, &str)]) -> serde_json::Value {
@@ -42,13 +58,22 @@ fn tokens(local: &str, workload: &str, files: &[(&str, &str)]) -> serde_json::Va
 fn the_nearest_definition_wins() {
     let user = ("/home/config/workloads/short.yaml", "output_tokens: 3");
     let above = ("/study/workloads/short.yaml", "output_tokens: 2");
-    let beside = ("/study/experiments/workloads/short.yaml", "output_tokens: 1");
+    let beside = (
+        "/study/experiments/workloads/short.yaml",
+        "output_tokens: 1",
+    );
     let local = "workloads: {short: {output_tokens: 0}}\n";
     assert_eq!(tokens("", "short", &[])["output_tokens"], 16);
     assert_eq!(tokens("", "short", &[user])["output_tokens"], 3);
     assert_eq!(tokens("", "short", &[user, above])["output_tokens"], 2);
-    assert_eq!(tokens("", "short", &[user, above, beside])["output_tokens"], 1);
-    assert_eq!(tokens(local, "short", &[user, above, beside])["output_tokens"], 0);
+    assert_eq!(
+        tokens("", "short", &[user, above, beside])["output_tokens"],
+        1
+    );
+    assert_eq!(
+        tokens(local, "short", &[user, above, beside])["output_tokens"],
+        0
+    );
 }
 
 #[test]
@@ -63,7 +88,12 @@ fn extending_merges_deeply_and_may_name_itself_in_a_lower_layer() {
 
 #[test]
 fn a_mistake_in_a_file_is_placed_in_that_file() {
-    let error = load("", "own", &[("/study/workloads/own.yaml", "# mine\noutput_token: 3\n")]).unwrap_err();
+    let error = load(
+        "",
+        "own",
+        &[("/study/workloads/own.yaml", "# mine\noutput_token: 3\n")],
+    )
+    .unwrap_err();
     assert!(error.contains("/study/workloads/own.yaml:2:1"), "{error}");
     assert!(error.contains("did you mean `output_tokens`?"), "{error}");
     assert!(!error.contains("unknown workload"), "{error}");
@@ -72,7 +102,10 @@ fn a_mistake_in_a_file_is_placed_in_that_file() {
 #[test]
 fn extending_in_a_circle_is_an_error() {
     let error = load("workloads: {a: {extends: b}, b: {extends: a}}\n", "a", &[]).unwrap_err();
-    assert!(error.contains("`a` extends itself, by way of `a`, `b`"), "{error}");
+    assert!(
+        error.contains("`a` extends itself, by way of `a`, `b`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -83,7 +116,15 @@ fn what_is_extended_must_exist() {
 
 #[test]
 fn a_kind_that_finds_no_definition_is_told_the_names() {
-    let error = load("", "nothing", &[("/home/config/workloads/huge.yaml", "output_tokens: 9")]).unwrap_err();
-    assert!(error.contains("the workloads are huge, long, short"), "{error}");
+    let error = load(
+        "",
+        "nothing",
+        &[("/home/config/workloads/huge.yaml", "output_tokens: 9")],
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("the workloads are huge, long, short"),
+        "{error}"
+    );
     assert!(error.contains("(stages.a.workload)"), "{error}");
 }

@@ -9,9 +9,14 @@ use crate::expansion::{VALID, load, valid};
 fn shuffled(value: &Value, seed: &mut u64) -> Value {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().map(|(k, v)| (k.clone(), shuffled(v, seed))).collect();
+            let mut entries: Vec<_> = map
+                .iter()
+                .map(|(k, v)| (k.clone(), shuffled(v, seed)))
+                .collect();
             for i in (1..entries.len()).rev() {
-                *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                *seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 entries.swap(i, (*seed >> 33) as usize % (i + 1));
             }
             Value::Object(entries.into_iter().collect())
@@ -26,7 +31,11 @@ fn write(value: &Value, depth: usize, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if depth > 0 && !map.is_empty() => {
             for (key, value) in map {
-                out.push_str(&format!("\n{}# about {key}\n{}{key}:", " ".repeat(indent), " ".repeat(indent)));
+                out.push_str(&format!(
+                    "\n{}# about {key}\n{}{key}:",
+                    " ".repeat(indent),
+                    " ".repeat(indent)
+                ));
                 write(value, depth - 1, indent + 3, out);
             }
         }

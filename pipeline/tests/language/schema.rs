@@ -8,17 +8,38 @@ use crate::kinds::registry;
 #[test]
 fn every_kind_is_one_closed_alternative_with_the_common_keys() {
     let schema = experiment_schema(&registry().0).to_value();
-    let stages = schema["properties"]["stages"]["additionalProperties"]["oneOf"].as_array().unwrap();
-    let kinds: Vec<&Value> = stages.iter().map(|s| &s["properties"]["kind"]["const"]).collect();
+    let stages = schema["properties"]["stages"]["additionalProperties"]["oneOf"]
+        .as_array()
+        .unwrap();
+    let kinds: Vec<&Value> = stages
+        .iter()
+        .map(|s| &s["properties"]["kind"]["const"])
+        .collect();
     assert_eq!(kinds, ["prepare", "measure", "tabulate"]);
     for stage in stages {
         assert_eq!(stage["additionalProperties"], false);
-        for key in ["needs", "over", "exclude", "include", "timeout", "retries", "exclusive"] {
+        for key in [
+            "needs",
+            "over",
+            "exclude",
+            "include",
+            "timeout",
+            "retries",
+            "exclusive",
+        ] {
             assert!(stage["properties"][key].is_object(), "{key}");
         }
     }
-    assert!(stages[1]["required"].as_array().unwrap().contains(&"workload".into()));
-    assert_eq!(stages[1]["properties"]["requests"]["description"], "Measured requests.");
+    assert!(
+        stages[1]["required"]
+            .as_array()
+            .unwrap()
+            .contains(&"workload".into())
+    );
+    assert_eq!(
+        stages[1]["properties"]["requests"]["description"],
+        "Measured requests."
+    );
 }
 
 #[test]

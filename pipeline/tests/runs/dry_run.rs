@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use artifacts::Store;
 use pipeline::stage::Json;
 use pipeline::{
-    CellStatus, Class, Done, DryRun, Experiment, Failure, Job, Library, Media, Output, PlanOptions, Problem,
-    Registry, StageKind, dry_run, dry_run_is_due,
+    CellStatus, Class, Done, DryRun, Experiment, Failure, Job, Library, Media, Output, PlanOptions,
+    Problem, Registry, StageKind, dry_run, dry_run_is_due,
 };
 use serde_json::json;
 
@@ -36,16 +36,25 @@ impl StageKind for MadeUp {
         self.0.sees_study()
     }
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        assert_eq!(self.class(), Class::Pure, "only pure kinds execute in a dry run");
+        assert_eq!(
+            self.class(),
+            Class::Pure,
+            "only pure kinds execute in a dry run"
+        );
         let text = job.parameters["fails"].as_str().unwrap_or_default();
-        let rows: Vec<u64> =
-            job.inputs.iter().flat_map(|i| &i.cells).map(|c| slowness(job.store, c)).collect();
+        let rows: Vec<u64> = job
+            .inputs
+            .iter()
+            .flat_map(|i| &i.cells)
+            .map(|c| slowness(job.store, c))
+            .collect();
         match text {
             "always" => Err(Failure::failed("there is no column `x`")),
             // As a table that is named, so that its place can be told.
-            "unless-slow" if rows.iter().all(|r| *r <= 1000) => {
-                Err(Failure::failed(format!("table `t`: no row is slow, of {}", rows.len())))
-            }
+            "unless-slow" if rows.iter().all(|r| *r <= 1000) => Err(Failure::failed(format!(
+                "table `t`: no row is slow, of {}",
+                rows.len()
+            ))),
             "panics" => panic!("as the test asked"),
             _ => self.0.run(job),
         }
@@ -55,20 +64,35 @@ impl StageKind for MadeUp {
             return self.run(job);
         }
         let text = ((slowdown * 1000.0).round() as u64).to_string();
-        Ok(Done { outputs: vec![Output::text("rows", Media::Text, text)], ..Done::default() })
+        Ok(Done {
+            outputs: vec![Output::text("rows", Media::Text, text)],
+            ..Done::default()
+        })
     }
 }
 
 /// What a made-up cell says of how slow it was, in thousandths; 0 for a pure one.
 fn slowness(store: &Store, cell: &pipeline::InputCell) -> u64 {
-    let Some(artifact) = cell.outputs.get("rows") else { return 0 };
-    String::from_utf8(store.get(&artifact.digest).unwrap()).unwrap().parse().unwrap()
+    let Some(artifact) = cell.outputs.get("rows") else {
+        return 0;
+    };
+    String::from_utf8(store.get(&artifact.digest).unwrap())
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn tried(bench: &Bench, experiment: &Experiment) -> DryRun {
     let plain = registry(&bench.world);
-    let kinds = plain.kinds.into_iter().map(|k| -> Box<dyn StageKind> { Box::new(MadeUp(k)) }).collect();
-    let registry = Registry { kinds, ..Registry::default() };
+    let kinds = plain
+        .kinds
+        .into_iter()
+        .map(|k| -> Box<dyn StageKind> { Box::new(MadeUp(k)) })
+        .collect();
+    let registry = Registry {
+        kinds,
+        ..Registry::default()
+    };
     dry_run(experiment, &registry, &Arc::new(AtomicBool::new(false))).unwrap()
 }
 
@@ -76,7 +100,13 @@ fn tried(bench: &Bench, experiment: &Experiment) -> DryRun {
 fn failing(bench: &Bench, word: &str) -> Experiment {
     let mut stages = study_stages();
     let at = stages.iter().position(|s| s.name == "results").unwrap();
-    stages[at] = stage("results", "fold", &["ladder", "checks"], &[], json!({"fails": word}));
+    stages[at] = stage(
+        "results",
+        "fold",
+        &["ladder", "checks"],
+        &[],
+        json!({"fails": word}),
+    );
     experiment(&bench.file(), &study_axes(), &stages)
 }
 
@@ -85,10 +115,29 @@ fn pure_stages_execute_and_the_store_and_the_lock_are_left_alone() {
     let bench = Bench::new();
     let found = tried(&bench, &bench.study());
     // Two cells of checks, one of results, one report.
-    assert_eq!(found, DryRun { executed: 4, ..DryRun::default() });
+    assert_eq!(
+        found,
+        DryRun {
+            executed: 4,
+            ..DryRun::default()
+        }
+    );
     let ran = bench.world.take();
-    assert_eq!(ran, ["checks[configuration=batched]", "checks[configuration=serial]", "report", "results"]);
-    assert_eq!(std::fs::read_dir(bench.store.root().join("objects")).unwrap().count(), 0);
+    assert_eq!(
+        ran,
+        [
+            "checks[configuration=batched]",
+            "checks[configuration=serial]",
+            "report",
+            "results"
+        ]
+    );
+    assert_eq!(
+        std::fs::read_dir(bench.store.root().join("objects"))
+            .unwrap()
+            .count(),
+        0
+    );
     assert!(!bench.folder.path().join("study.lock").exists());
 }
 
@@ -96,7 +145,9 @@ fn pure_stages_execute_and_the_store_and_the_lock_are_left_alone() {
 fn what_fails_whatever_is_made_up_is_an_error_and_what_needs_it_is_not_blamed() {
     let bench = Bench::new();
     let found = tried(&bench, &failing(&bench, "always"));
-    let [finding] = found.findings.as_slice() else { panic!("{found:?}") };
+    let [finding] = found.findings.as_slice() else {
+        panic!("{found:?}")
+    };
     assert!(finding.certain && finding.stage == "results");
     assert_eq!(finding.reason, "there is no column `x`");
     assert_eq!(found.errors().count(), 1);
@@ -106,7 +157,9 @@ fn what_fails_whatever_is_made_up_is_an_error_and_what_needs_it_is_not_blamed() 
 fn what_fails_only_over_some_rows_is_a_doubt() {
     let bench = Bench::new();
     let found = tried(&bench, &failing(&bench, "unless-slow"));
-    let [finding] = found.findings.as_slice() else { panic!("{found:?}") };
+    let [finding] = found.findings.as_slice() else {
+        panic!("{found:?}")
+    };
     assert!(!finding.certain);
     assert_eq!((found.errors().count(), found.doubts().count()), (0, 1));
 }
@@ -123,9 +176,20 @@ fn a_kind_that_panics_is_told_as_a_bug() {
 fn kinds_that_make_nothing_up_are_skipped_inputs() {
     let bench = Bench::new();
     // The plain kinds rehearse nothing but pure stages.
-    let found = dry_run(&bench.study(), &registry(&bench.world), &Arc::new(AtomicBool::new(false))).unwrap();
+    let found = dry_run(
+        &bench.study(),
+        &registry(&bench.world),
+        &Arc::new(AtomicBool::new(false)),
+    )
+    .unwrap();
     assert_eq!(found.findings, []);
-    assert!(bench.world.take().iter().all(|cell| !cell.starts_with("ladder") && !cell.starts_with("server")));
+    assert!(
+        bench
+            .world
+            .take()
+            .iter()
+            .all(|cell| !cell.starts_with("ladder") && !cell.starts_with("server"))
+    );
 }
 
 #[test]
@@ -137,6 +201,12 @@ fn a_dry_run_is_due_while_something_is_to_be_measured_for_a_pure_stage() {
     let (summary, _) = bench.run(&study);
     assert_eq!(summary.counts.get(CellStatus::Ok.word()), Some(&15));
     assert!(!due(&PlanOptions::default()), "everything is cached");
-    assert!(!due(&PlanOptions { from: Some("results".to_owned()), ..PlanOptions::default() }));
-    assert!(due(&PlanOptions { fresh: vec!["ladder".to_owned()], ..PlanOptions::default() }));
+    assert!(!due(&PlanOptions {
+        from: Some("results".to_owned()),
+        ..PlanOptions::default()
+    }));
+    assert!(due(&PlanOptions {
+        fresh: vec!["ladder".to_owned()],
+        ..PlanOptions::default()
+    }));
 }

@@ -11,11 +11,20 @@ use crate::common::{Bench, experiment, ints, stage, study_axes, study_stages};
 const CELL: &str = "ladder[configuration=serial,clients=1,rep=1]";
 
 fn going() -> RunOptions {
-    RunOptions { keep_going: true, jobs: 2, ..RunOptions::default() }
+    RunOptions {
+        keep_going: true,
+        jobs: 2,
+        ..RunOptions::default()
+    }
 }
 
 fn fail(bench: &Bench, cell: &str, times: usize, status: CellStatus) {
-    bench.world.fail.lock().unwrap().insert(cell.to_owned(), (times, status));
+    bench
+        .world
+        .fail
+        .lock()
+        .unwrap()
+        .insert(cell.to_owned(), (times, status));
 }
 
 fn line(summary: &RunSummary, cell: &str) -> (CellStatus, String) {
@@ -32,13 +41,29 @@ fn with_keep_going_a_failed_measurement_is_a_ledger_line_that_later_stages_see()
     let study = bench.study();
     fail(&bench, CELL, 1, CellStatus::Hung);
     let (summary, ran) = bench.run_with(&study, &going());
-    assert_eq!(line(&summary, CELL), (CellStatus::Hung, "as the test asked".to_owned()));
-    let evidence = summary.ledger.iter().find(|l| l.status == CellStatus::Hung).unwrap();
-    assert_eq!(bench.store.get(&evidence.evidence["log"].digest).unwrap(), b"last words");
-    assert_eq!((ran.len(), summary.counts["ok"], summary.counts["hung"]), (15, 14, 1));
+    assert_eq!(
+        line(&summary, CELL),
+        (CellStatus::Hung, "as the test asked".to_owned())
+    );
+    let evidence = summary
+        .ledger
+        .iter()
+        .find(|l| l.status == CellStatus::Hung)
+        .unwrap();
+    assert_eq!(
+        bench.store.get(&evidence.evidence["log"].digest).unwrap(),
+        b"last words"
+    );
+    assert_eq!(
+        (ran.len(), summary.counts["ok"], summary.counts["hung"]),
+        (15, 14, 1)
+    );
     let report = &summary.results[0].outputs["report"];
     let text = String::from_utf8(bench.store.get(&report.digest).unwrap()).unwrap();
-    assert!(text.contains("ladder[configuration=serial,clients=1,rep=1] hung"), "{text}");
+    assert!(
+        text.contains("ladder[configuration=serial,clients=1,rep=1] hung"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -48,8 +73,14 @@ fn a_failure_is_never_a_cache_hit() {
     fail(&bench, CELL, 1, CellStatus::Failed);
     bench.run_with(&study, &going());
     let plan = bench.plan(&study, &pipeline::PlanOptions::default());
-    let reason = plan.reason("ladder", "configuration=serial,clients=1,rep=1").unwrap().to_string();
-    assert_eq!(reason, "the earlier attempt ended as failed: as the test asked");
+    let reason = plan
+        .reason("ladder", "configuration=serial,clients=1,rep=1")
+        .unwrap()
+        .to_string();
+    assert_eq!(
+        reason,
+        "the earlier attempt ended as failed: as the test asked"
+    );
     let (summary, ran) = bench.run_with(&study, &going());
     assert!(summary.is_complete());
     let expected = [
@@ -67,13 +98,33 @@ fn a_failure_is_never_a_cache_hit() {
 fn without_keep_going_no_further_cell_starts_and_the_lock_says_so() {
     let bench = Bench::new();
     let study = bench.study();
-    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
-    fail(&bench, "server[configuration=batched]", 1, CellStatus::Failed);
+    fail(
+        &bench,
+        "server[configuration=serial]",
+        1,
+        CellStatus::Failed,
+    );
+    fail(
+        &bench,
+        "server[configuration=batched]",
+        1,
+        CellStatus::Failed,
+    );
     let (summary, ran) = bench.run(&study);
     assert_eq!(ran.len(), 2, "the machine and one server: {ran:?}");
-    assert_eq!((summary.counts["ok"], summary.counts["failed"], summary.counts["skipped"]), (1, 1, 13));
+    assert_eq!(
+        (
+            summary.counts["ok"],
+            summary.counts["failed"],
+            summary.counts["skipped"]
+        ),
+        (1, 1, 13)
+    );
     let lock = std::fs::read_to_string(&summary.lock).unwrap();
-    assert!(lock.contains("not reached: the run stopped when `server["), "{lock}");
+    assert!(
+        lock.contains("not reached: the run stopped when `server["),
+        "{lock}"
+    );
     bench.world.fail.lock().unwrap().clear();
     assert!(bench.run(&study).0.is_complete());
 }
@@ -82,12 +133,20 @@ fn without_keep_going_no_further_cell_starts_and_the_lock_says_so() {
 fn cells_of_a_failed_server_are_skipped_with_its_reason() {
     let bench = Bench::new();
     let study = bench.study();
-    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
+    fail(
+        &bench,
+        "server[configuration=serial]",
+        1,
+        CellStatus::Failed,
+    );
     let (summary, _) = bench.run_with(&study, &going());
     let expected = "`server[configuration=serial]` is failed: as the test asked".to_owned();
     assert_eq!(line(&summary, CELL), (CellStatus::Skipped, expected));
     // Its checks join one server, which failed; the results see that the other half is missing.
-    assert_eq!(line(&summary, "checks[configuration=serial]").0, CellStatus::Skipped);
+    assert_eq!(
+        line(&summary, "checks[configuration=serial]").0,
+        CellStatus::Skipped
+    );
     assert_eq!(line(&summary, "results").0, CellStatus::Ok);
 }
 
@@ -102,7 +161,10 @@ fn a_fan_in_without_any_ok_input_is_skipped() {
     fail(&bench, "ladder[rep=1]", 1, CellStatus::Failed);
     fail(&bench, "ladder[rep=2]", 1, CellStatus::Timeout);
     let (summary, _) = bench.run_with(&study, &going());
-    assert_eq!(line(&summary, "results"), (CellStatus::Skipped, "no cell of `ladder` is ok".to_owned()));
+    assert_eq!(
+        line(&summary, "results"),
+        (CellStatus::Skipped, "no cell of `ladder` is ok".to_owned())
+    );
 }
 
 #[test]
@@ -116,12 +178,24 @@ fn retries_keep_the_evidence_of_every_attempt() {
     assert!(summary.is_complete());
     let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
     let ladder = lock.stages.iter().find(|s| s.name == "ladder").unwrap();
-    let cell = ladder.cells.iter().find(|c| CELL.contains(&c.coordinates)).unwrap();
-    let record = pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    let cell = ladder
+        .cells
+        .iter()
+        .find(|c| CELL.contains(&c.coordinates))
+        .unwrap();
+    let record =
+        pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
     let statuses: Vec<CellStatus> = record.attempts.iter().map(|a| a.status).collect();
-    assert_eq!(statuses, [CellStatus::Timeout, CellStatus::Timeout, CellStatus::Ok]);
+    assert_eq!(
+        statuses,
+        [CellStatus::Timeout, CellStatus::Timeout, CellStatus::Ok]
+    );
     assert!(record.attempts[0].evidence.contains_key("log"));
-    assert_eq!(record.recipe.key(), cell.key.unwrap(), "the quick way to a key and the recipe agree");
+    assert_eq!(
+        record.recipe.key(),
+        cell.key.unwrap(),
+        "the quick way to a key and the recipe agree"
+    );
 }
 
 #[test]
@@ -133,7 +207,8 @@ fn every_record_holds_the_recipe_that_its_key_is_made_of() {
     let mut seen = 0;
     for cell in lock.stages.iter().flat_map(|s| &s.cells) {
         let record =
-            pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+            pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap())
+                .unwrap();
         assert_eq!(Some(record.recipe.key()), cell.key, "{}", cell.coordinates);
         seen += 1;
     }
@@ -147,8 +222,13 @@ fn the_record_of_a_failed_cell_keeps_what_was_observed_and_doubted() {
     let (summary, _) = bench.run_with(&bench.study(), &going());
     let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
     let ladder = lock.stages.iter().find(|s| s.name == "ladder").unwrap();
-    let cell = ladder.cells.iter().find(|c| CELL.contains(&c.coordinates)).unwrap();
-    let record = pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    let cell = ladder
+        .cells
+        .iter()
+        .find(|c| CELL.contains(&c.coordinates))
+        .unwrap();
+    let record =
+        pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
     assert_eq!(record.status, CellStatus::Hung);
     assert_eq!(record.observations["seen"], 3);
     assert_eq!(record.warnings, ["it was slow"]);
@@ -161,7 +241,10 @@ fn a_panic_of_a_kind_is_a_failed_cell() {
     let (summary, _) = bench.run_with(&bench.study(), &going());
     let (status, reason) = line(&summary, "results");
     assert_eq!(status, CellStatus::Failed);
-    assert!(reason.contains("the stage kind `fold` panicked: as the test asked"), "{reason}");
+    assert!(
+        reason.contains("the stage kind `fold` panicked: as the test asked"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -170,7 +253,11 @@ fn an_interrupt_ends_the_cell_in_flight_and_a_later_run_completes() {
     let study = bench.study();
     let cancelled = Arc::new(AtomicBool::new(false));
     *bench.world.stop_at.lock().unwrap() = Some((CELL.to_owned(), cancelled.clone()));
-    let options = RunOptions { cancelled, jobs: 1, ..RunOptions::default() };
+    let options = RunOptions {
+        cancelled,
+        jobs: 1,
+        ..RunOptions::default()
+    };
     let (summary, before) = bench.run_with(&study, &options);
     assert!(summary.interrupted);
     assert_eq!(line(&summary, CELL).0, CellStatus::Interrupted);
@@ -178,7 +265,10 @@ fn an_interrupt_ends_the_cell_in_flight_and_a_later_run_completes() {
     *bench.world.stop_at.lock().unwrap() = None;
     let (summary, after) = bench.run(&study);
     assert!(summary.is_complete());
-    let again = before.iter().filter(|c| c.starts_with("ladder") && after.contains(c)).count();
+    let again = before
+        .iter()
+        .filter(|c| c.starts_with("ladder") && after.contains(c))
+        .count();
     assert_eq!(again, 1, "only the cell in flight runs again");
 }
 
@@ -187,7 +277,11 @@ fn servers_are_started_once_each_and_never_side_by_side() {
     let bench = Bench::new();
     let (summary, _) = bench.run(&bench.study());
     assert_eq!(summary.resource_starts, 3, "the machine and two servers");
-    assert_eq!(bench.world.most_alive.load(Ordering::Relaxed), 2, "the machine and one server");
+    assert_eq!(
+        bench.world.most_alive.load(Ordering::Relaxed),
+        2,
+        "the machine and one server"
+    );
     let events = bench.events.lock().unwrap();
     let count = |pick: fn(&Event) -> bool| events.iter().filter(|e| pick(e)).count();
     assert_eq!(count(|e| matches!(e, Event::ResourceReleased { .. })), 3);
@@ -202,9 +296,19 @@ fn the_order_of_measurements_within_a_server_is_shuffled_by_the_seed_or_that_dec
         (study.seed, study.order) = (seed, order);
         let listen = |_: &Event| ();
         let registry = crate::common::registry(&bench.world);
-        pipeline::run(&study, &registry, &bench.store, &RunOptions::default(), &listen).unwrap();
+        pipeline::run(
+            &study,
+            &registry,
+            &bench.store,
+            &RunOptions::default(),
+            &listen,
+        )
+        .unwrap();
         let order = bench.world.order.lock().unwrap().clone();
-        order.into_iter().filter(|c| c.starts_with("ladder")).collect::<Vec<_>>()
+        order
+            .into_iter()
+            .filter(|c| c.starts_with("ladder"))
+            .collect::<Vec<_>>()
     };
     let declared = |seed: u64| executed(seed, Order::Declared);
     let order = |seed: u64| executed(seed, Order::Shuffled);
@@ -215,7 +319,10 @@ fn the_order_of_measurements_within_a_server_is_shuffled_by_the_seed_or_that_dec
     sorted.sort();
     assert_eq!((declared(1), declared(2)), (sorted.clone(), sorted));
     let servers: Vec<bool> = first.iter().map(|c| c.contains("serial")).collect();
-    assert!(servers[..4].iter().all(|s| *s == servers[0]) && servers[4..].iter().all(|s| *s != servers[0]));
+    assert!(
+        servers[..4].iter().all(|s| *s == servers[0])
+            && servers[4..].iter().all(|s| *s != servers[0])
+    );
 }
 
 #[test]
@@ -224,17 +331,26 @@ fn a_server_that_comes_up_differently_has_its_dependants_planned_again() {
     let study = bench.study();
     fail(&bench, CELL, 1, CellStatus::Failed);
     bench.run_with(&study, &going());
-    bench
-        .world
-        .drift
-        .lock()
-        .unwrap()
-        .insert("server[configuration=serial]".into(), json!("engine updated itself"));
+    bench.world.drift.lock().unwrap().insert(
+        "server[configuration=serial]".into(),
+        json!("engine updated itself"),
+    );
     let (summary, ran) = bench.run_with(&study, &going());
     assert!(summary.is_complete(), "{:?}", summary.ledger);
     // The one missing cell needed the server; now all four of that server are measured anew.
-    assert_eq!(ran.iter().filter(|c| c.starts_with("ladder")).count(), 4, "{ran:?}");
-    assert!(bench.events.lock().unwrap().iter().any(|e| matches!(e, Event::Replanned { .. })));
+    assert_eq!(
+        ran.iter().filter(|c| c.starts_with("ladder")).count(),
+        4,
+        "{ran:?}"
+    );
+    assert!(
+        bench
+            .events
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|e| matches!(e, Event::Replanned { .. }))
+    );
     assert_eq!(bench.run(&study).1, Vec::<String>::new());
 }
 
@@ -243,15 +359,36 @@ fn a_cached_server_that_no_longer_starts_fails_one_cell_and_skips_the_others() {
     let bench = Bench::new();
     let study = bench.study();
     fail(&bench, CELL, 1, CellStatus::Failed);
-    fail(&bench, "ladder[configuration=serial,clients=2,rep=1]", 1, CellStatus::Failed);
+    fail(
+        &bench,
+        "ladder[configuration=serial,clients=2,rep=1]",
+        1,
+        CellStatus::Failed,
+    );
     bench.run_with(&study, &going());
-    fail(&bench, "server[configuration=serial]", 1, CellStatus::Failed);
+    fail(
+        &bench,
+        "server[configuration=serial]",
+        1,
+        CellStatus::Failed,
+    );
     let (summary, _) = bench.run_with(&study, &going());
     assert_eq!(summary.counts["failed"], 1);
     assert_eq!(summary.counts["skipped"], 1);
-    assert_eq!(line(&summary, "server[configuration=serial]").0, CellStatus::Ok);
-    let reasons: Vec<&str> = summary.ledger.iter().filter_map(|l| l.reason.as_deref()).collect();
-    assert!(reasons.iter().all(|r| *r == "`server[configuration=serial]` did not start: as the test asked"));
+    assert_eq!(
+        line(&summary, "server[configuration=serial]").0,
+        CellStatus::Ok
+    );
+    let reasons: Vec<&str> = summary
+        .ledger
+        .iter()
+        .filter_map(|l| l.reason.as_deref())
+        .collect();
+    assert!(
+        reasons
+            .iter()
+            .all(|r| *r == "`server[configuration=serial]` did not start: as the test asked")
+    );
     assert!(bench.run(&study).0.is_complete());
 }
 
@@ -274,10 +411,24 @@ fn two_runs_that_measure_on_one_host_wait_for_each_other() {
     other.lock().unwrap();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| bench.run(&bench.study()).0);
-        while !bench.events.lock().unwrap().iter().any(|e| matches!(e, Event::Waiting { .. })) {
+        while !bench
+            .events
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|e| matches!(e, Event::Waiting { .. }))
+        {
             std::thread::yield_now();
         }
-        assert!(!bench.world.order.lock().unwrap().iter().any(|c| c.starts_with("server")));
+        assert!(
+            !bench
+                .world
+                .order
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|c| c.starts_with("server"))
+        );
         other.unlock().unwrap();
         assert!(run.join().unwrap().is_complete());
     });

@@ -13,14 +13,27 @@ fn document(bench: &Bench, study: &Experiment) -> Result<StudyDocument, String> 
     StudyDocument::collect(study, &registry(&bench.world), &bench.store).unwrap()
 }
 
-fn reproduce(bench: &Bench, study: &Experiment, document: &StudyDocument, jobs: usize) -> Vec<Reproduced> {
+fn reproduce(
+    bench: &Bench,
+    study: &Experiment,
+    document: &StudyDocument,
+    jobs: usize,
+) -> Vec<Reproduced> {
     let lock = Lock::read(&lock_path(study)).unwrap().unwrap();
     let cancelled = Arc::new(AtomicBool::new(false));
     let registry = registry(&bench.world);
     let told = std::sync::Mutex::new(0);
     let heard = |_: &Reproduced| *told.lock().unwrap() += 1;
-    let cells =
-        pipeline::reproduce(&lock, document, &registry, &bench.store, jobs, &cancelled, &heard).unwrap();
+    let cells = pipeline::reproduce(
+        &lock,
+        document,
+        &registry,
+        &bench.store,
+        jobs,
+        &cancelled,
+        &heard,
+    )
+    .unwrap();
     assert_eq!(*told.lock().unwrap(), cells.len());
     cells
 }
@@ -31,14 +44,22 @@ fn every_pure_cell_and_no_other_is_executed_again_with_what_it_saw_then() {
     let study = bench.study();
     let (_, first) = bench.run(&study);
     let document = document(&bench, &study).unwrap();
-    let survived: StudyDocument = serde_json::from_str(&serde_json::to_string(&document).unwrap()).unwrap();
+    let survived: StudyDocument =
+        serde_json::from_str(&serde_json::to_string(&document).unwrap()).unwrap();
     assert_eq!(survived, document);
     for jobs in [1, 16] {
         let cells = reproduce(&bench, &study, &survived, jobs);
-        assert!(cells.iter().all(|c| c.verdict == Verdict::Identical), "{cells:?}");
+        assert!(
+            cells.iter().all(|c| c.verdict == Verdict::Identical),
+            "{cells:?}"
+        );
         let mut names: Vec<String> = cells.into_iter().map(|c| c.cell).collect();
         names.sort();
-        let pure = |cell: &&String| ["checks", "results", "report"].iter().any(|p| cell.starts_with(p));
+        let pure = |cell: &&String| {
+            ["checks", "results", "report"]
+                .iter()
+                .any(|p| cell.starts_with(p))
+        };
         let mut expected: Vec<String> = first.iter().filter(pure).cloned().collect();
         expected.sort();
         assert_eq!(names, expected);
@@ -54,8 +75,13 @@ fn a_kind_of_another_meaning_is_refused_with_the_versions() {
     let document = document(&bench, &study).unwrap();
     let version = bench.world.version.fetch_add(1, Ordering::Relaxed);
     for cell in reproduce(&bench, &study, &document, 2) {
-        let Verdict::Failed { reason } = &cell.verdict else { panic!("{cell:?}") };
-        assert!(reason.contains(&format!("version {version} of the kind")), "{reason}");
+        let Verdict::Failed { reason } = &cell.verdict else {
+            panic!("{cell:?}")
+        };
+        assert!(
+            reason.contains(&format!("version {version} of the kind")),
+            "{reason}"
+        );
     }
 }
 
@@ -70,9 +96,18 @@ fn outputs_with_other_bytes_are_named_with_both_digests() {
     document.ledger.pop();
     let cells = reproduce(&bench, &study, &document, 2);
     let (report, others): (Vec<_>, Vec<_>) = cells.into_iter().partition(|c| c.cell == "report");
-    assert!(others.iter().all(|c| c.verdict == Verdict::Identical), "{others:?}");
-    let Verdict::Different { outputs } = &report[0].verdict else { panic!("{report:?}") };
-    assert!(outputs.iter().all(|d| d.recorded.is_some() && d.found.is_some() && d.recorded != d.found));
+    assert!(
+        others.iter().all(|c| c.verdict == Verdict::Identical),
+        "{others:?}"
+    );
+    let Verdict::Different { outputs } = &report[0].verdict else {
+        panic!("{report:?}")
+    };
+    assert!(
+        outputs
+            .iter()
+            .all(|d| d.recorded.is_some() && d.found.is_some() && d.recorded != d.found)
+    );
 }
 
 #[test]
@@ -82,9 +117,17 @@ fn a_study_that_is_not_the_one_of_the_recipe_is_refused() {
     bench.run(&study);
     let mut document = document(&bench, &study).unwrap();
     document.spec["title"] = json!("another title");
-    let report = reproduce(&bench, &study, &document, 1).into_iter().find(|c| c.cell == "report").unwrap();
-    let Verdict::Failed { reason } = report.verdict else { panic!("{report:?}") };
-    assert!(reason.contains("not the one that its recipe names"), "{reason}");
+    let report = reproduce(&bench, &study, &document, 1)
+        .into_iter()
+        .find(|c| c.cell == "report")
+        .unwrap();
+    let Verdict::Failed { reason } = report.verdict else {
+        panic!("{report:?}")
+    };
+    assert!(
+        reason.contains("not the one that its recipe names"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -100,7 +143,10 @@ fn a_missing_input_is_a_verdict_of_the_cell_that_reads_it() {
     let artifact = record.outputs.values().next().unwrap();
     std::fs::remove_file(bench.store.path(&artifact.digest)).unwrap();
     let cells = reproduce(&bench, &study, &document, 2);
-    let failed = cells.iter().filter(|c| matches!(c.verdict, Verdict::Failed { .. })).count();
+    let failed = cells
+        .iter()
+        .filter(|c| matches!(c.verdict, Verdict::Failed { .. }))
+        .count();
     assert!(failed >= 1 && failed < cells.len(), "{cells:?}");
 }
 
@@ -109,13 +155,24 @@ fn a_study_with_failed_cells_is_reproduced_with_its_ledger() {
     let bench = Bench::new();
     let study = bench.study();
     let failing = "ladder[configuration=batched,clients=1,rep=1]".to_owned();
-    bench.world.fail.lock().unwrap().insert(failing, (9, pipeline::CellStatus::Failed));
-    let options = pipeline::RunOptions { keep_going: true, ..pipeline::RunOptions::default() };
+    bench
+        .world
+        .fail
+        .lock()
+        .unwrap()
+        .insert(failing, (9, pipeline::CellStatus::Failed));
+    let options = pipeline::RunOptions {
+        keep_going: true,
+        ..pipeline::RunOptions::default()
+    };
     let (summary, _) = bench.run_with(&study, &options);
     assert_eq!(summary.counts["failed"], 1, "{:?}", summary.counts);
     let document = document(&bench, &study).unwrap();
     let cells = reproduce(&bench, &study, &document, 2);
-    assert!(cells.len() > 2 && cells.iter().all(|c| c.verdict == Verdict::Identical), "{cells:?}");
+    assert!(
+        cells.len() > 2 && cells.iter().all(|c| c.verdict == Verdict::Identical),
+        "{cells:?}"
+    );
 }
 
 #[test]
@@ -125,7 +182,9 @@ fn a_measurement_made_with_other_settings_is_no_part_of_the_study() {
     bench.run(&study);
     let mut edited = bench.study();
     edited.stages[1].parameter_sets[0]["engine"]["version"] = json!(2);
-    let Err(what) = document(&bench, &edited) else { panic!("a server's setting was edited") };
+    let Err(what) = document(&bench, &edited) else {
+        panic!("a server's setting was edited")
+    };
     assert!(what.contains("was executed with other settings"), "{what}");
 }
 
@@ -133,6 +192,8 @@ fn a_measurement_made_with_other_settings_is_no_part_of_the_study() {
 fn an_unfinished_study_has_no_document() {
     let bench = Bench::new();
     let study = bench.study();
-    let Err(what) = document(&bench, &study) else { panic!("nothing has run") };
+    let Err(what) = document(&bench, &study) else {
+        panic!("nothing has run")
+    };
     assert_eq!(what, "it has not run yet");
 }

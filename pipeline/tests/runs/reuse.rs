@@ -17,19 +17,31 @@ fn a_second_run_executes_nothing_and_starts_no_resource() {
     assert_eq!((first.executed, ran.len()), (15, 15), "{ran:?}");
     let (second, ran) = bench.run(&study);
     assert_eq!(ran, Vec::<String>::new());
-    assert_eq!((second.executed, second.resource_starts, second.lock_written), (0, 0, false));
+    assert_eq!(
+        (second.executed, second.resource_starts, second.lock_written),
+        (0, 0, false)
+    );
     assert_eq!(second.trail, first.trail);
     assert_eq!(second.results, first.results);
 }
 
 /// A change, and the stages that must execute again because of it.
-type Change = (&'static str, fn(&mut Experiment, &World), &'static [&'static str]);
+type Change = (
+    &'static str,
+    fn(&mut Experiment, &World),
+    &'static [&'static str],
+);
 
 const CHANGES: &[Change] = &[
     ("nothing", |_, _| (), &[]),
     (
         "key order of parameters",
-        |e, _| e.stages[2].parameter_sets.iter_mut().for_each(|p| p.sort_all_objects()),
+        |e, _| {
+            e.stages[2]
+                .parameter_sets
+                .iter_mut()
+                .for_each(|p| p.sort_all_objects())
+        },
         &[],
     ),
     (
@@ -47,8 +59,16 @@ const CHANGES: &[Change] = &[
         |e, _| e.stages[5].parameter_sets[0]["template"] = json!("other"),
         &["report"],
     ),
-    ("the spec", |e, _| e.spec["title"] = json!("another title"), &["report"]),
-    ("the seed", |e, _| e.seed += 1, &["checks", "ladder", "machine", "report", "results", "server"]),
+    (
+        "the spec",
+        |e, _| e.spec["title"] = json!("another title"),
+        &["report"],
+    ),
+    (
+        "the seed",
+        |e, _| e.seed += 1,
+        &["checks", "ladder", "machine", "report", "results", "server"],
+    ),
     (
         "a server's setting",
         |e, _| e.stages[1].parameter_sets[0]["engine"]["version"] = json!(2),
@@ -57,7 +77,10 @@ const CHANGES: &[Change] = &[
     (
         "a facet of the host",
         |_, w| {
-            w.facets.lock().unwrap().insert("cpu".into(), json!("other"));
+            w.facets
+                .lock()
+                .unwrap()
+                .insert("cpu".into(), json!("other"));
         },
         &["checks", "ladder", "machine", "report", "results", "server"],
     ),
@@ -68,8 +91,16 @@ const CHANGES: &[Change] = &[
         },
         &["checks", "report", "results"],
     ),
-    ("retries and timeouts", |e, _| e.stages[2].cells.iter_mut().for_each(|c| c.retries = 3), &[]),
-    ("the name of the profile", |e, _| e.profile = Some("smoke".into()), &[]),
+    (
+        "retries and timeouts",
+        |e, _| e.stages[2].cells.iter_mut().for_each(|c| c.retries = 3),
+        &[],
+    ),
+    (
+        "the name of the profile",
+        |e, _| e.profile = Some("smoke".into()),
+        &[],
+    ),
 ];
 
 #[test]
@@ -84,7 +115,11 @@ fn each_change_executes_again_exactly_what_depends_on_it() {
         stages.dedup();
         assert_eq!(stages, *expected, "{what}");
         assert!(summary.is_complete(), "{what}");
-        assert_eq!(bench.run(&study).1, Vec::<String>::new(), "{what}, the second time");
+        assert_eq!(
+            bench.run(&study).1,
+            Vec::<String>::new(),
+            "{what}, the second time"
+        );
     }
 }
 
@@ -116,7 +151,13 @@ fn identical_bytes_of_an_intermediate_stage_stop_the_rest() {
     let bench = Bench::new();
     let build = |gate: i64| {
         let stages = vec![
-            stage("source", "fold", &[], &[], json!({"gate": gate, "constant": true})),
+            stage(
+                "source",
+                "fold",
+                &[],
+                &[],
+                json!({"gate": gate, "constant": true}),
+            ),
             stage("below", "fold", &["source"], &[], json!({})),
             stage("report", "tell", &["below"], &[], json!({})),
         ];
@@ -128,7 +169,10 @@ fn identical_bytes_of_an_intermediate_stage_stop_the_rest() {
     assert_eq!((plan.total.run, plan.total.after), (1, 2));
     let (second, ran) = bench.run(&build(2));
     assert_eq!(ran, ["source"]);
-    assert_eq!(second.trail, first.trail, "a pure stage that gives the same bytes leaves the trail alone");
+    assert_eq!(
+        second.trail, first.trail,
+        "a pure stage that gives the same bytes leaves the trail alone"
+    );
     let told = bench.events.lock().unwrap();
     let cached = |e: &&Event| matches!(e, Event::CellEnded { cached: true, .. });
     assert_eq!(told.iter().filter(cached).count(), 2);
@@ -140,8 +184,10 @@ fn a_missing_cell_that_arrives_changes_the_fan_in() {
     let build = |excluded: bool| {
         let mut stages = study_stages();
         if excluded {
-            stages[2].exclude =
-                vec![(vec![("clients", Scalar::Int(2)), ("rep", Scalar::Int(2))], "too slow")];
+            stages[2].exclude = vec![(
+                vec![("clients", Scalar::Int(2)), ("rep", Scalar::Int(2))],
+                "too slow",
+            )];
         }
         experiment(&bench.file(), &study_axes(), &stages)
     };
@@ -161,9 +207,14 @@ fn the_plan_names_the_field_that_changed() {
     let mut study = bench.study();
     study.stages[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128);
     let plan = bench.plan(&study, &PlanOptions::default());
-    let reason = plan.reason("ladder", "configuration=batched,clients=1,rep=1").unwrap();
+    let reason = plan
+        .reason("ladder", "configuration=batched,clients=1,rep=1")
+        .unwrap();
     assert_eq!(reason.to_string(), "`workload.output_tokens` 64 → 128");
-    assert_eq!((plan.total.run, plan.total.cached, plan.total.after), (4, 7, 4));
+    assert_eq!(
+        (plan.total.run, plan.total.cached, plan.total.after),
+        (4, 7, 4)
+    );
     assert!(plan.estimate_s.is_some());
     assert!(
         plan.notes[0].starts_with("4 measured cells of `ladder` will be measured anew"),
@@ -171,7 +222,10 @@ fn the_plan_names_the_field_that_changed() {
         plan.notes
     );
     let after = plan.cells.iter().find(|c| c.stage == "results").unwrap();
-    assert!(matches!(after.decision, Decision::After { .. }), "{after:?}");
+    assert!(
+        matches!(after.decision, Decision::After { .. }),
+        "{after:?}"
+    );
 }
 
 #[test]
@@ -181,11 +235,26 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
     let mut study = bench.study();
     study.stages[1].parameter_sets[0]["engine"]["version"] = json!(2);
     // The server executes; the measurements below it are explained once it has its new descriptor.
-    let only = PlanOptions { only: vec!["server".into()], ..PlanOptions::default() };
-    bench.run_with(&study, &RunOptions { plan: only, ..RunOptions::default() });
+    let only = PlanOptions {
+        only: vec!["server".into()],
+        ..PlanOptions::default()
+    };
+    bench.run_with(
+        &study,
+        &RunOptions {
+            plan: only,
+            ..RunOptions::default()
+        },
+    );
     let plan = bench.plan(&study, &PlanOptions::default());
-    let reason = plan.reason("ladder", "configuration=batched,clients=1,rep=1").unwrap().to_string();
-    assert!(reason.contains("input `server` changed: engine.version 1 → 2"), "{reason}");
+    let reason = plan
+        .reason("ladder", "configuration=batched,clients=1,rep=1")
+        .unwrap()
+        .to_string();
+    assert!(
+        reason.contains("input `server` changed: engine.version 1 → 2"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -205,8 +274,14 @@ fn labels_that_included_cells_add_are_none_that_the_axes_give() {
 fn a_first_plan_says_never_run_and_counts_every_cell() {
     let bench = Bench::new();
     let plan = bench.plan(&bench.study(), &PlanOptions::default());
-    assert_eq!((plan.total.run, plan.total.after, plan.total.sum()), (1, 14, 15));
-    assert_eq!(plan.reason("machine", "").unwrap().to_string(), "never run before");
+    assert_eq!(
+        (plan.total.run, plan.total.after, plan.total.sum()),
+        (1, 14, 15)
+    );
+    assert_eq!(
+        plan.reason("machine", "").unwrap().to_string(),
+        "never run before"
+    );
     assert_eq!(plan.stages.iter().map(|s| s.product).sum::<usize>(), 15);
     assert_eq!(plan.estimate_s, None);
     assert!(serde_json::to_string(&plan).unwrap().contains("never-run"));
@@ -217,12 +292,26 @@ fn a_fresh_measurement_keeps_the_earlier_result_and_the_lock_names_the_new_one()
     let bench = Bench::new();
     let study = bench.study();
     let (first, _) = bench.run(&study);
-    let fresh = PlanOptions { fresh: vec!["ladder".into()], ..PlanOptions::default() };
-    let (second, ran) = bench.run_with(&study, &RunOptions { plan: fresh, ..RunOptions::default() });
+    let fresh = PlanOptions {
+        fresh: vec!["ladder".into()],
+        ..PlanOptions::default()
+    };
+    let (second, ran) = bench.run_with(
+        &study,
+        &RunOptions {
+            plan: fresh,
+            ..RunOptions::default()
+        },
+    );
     assert_eq!(ran.iter().filter(|c| c.starts_with("ladder")).count(), 8);
     assert_ne!(second.trail, first.trail);
     let lock = pipeline::lock::Lock::read(&second.lock).unwrap().unwrap();
-    let cell = &lock.stages.iter().find(|s| s.name == "ladder").unwrap().cells[0];
+    let cell = &lock
+        .stages
+        .iter()
+        .find(|s| s.name == "ladder")
+        .unwrap()
+        .cells[0];
     let all = bench.store.records_for(&cell.key.unwrap()).unwrap();
     assert_eq!(all.len(), 2);
     assert_eq!(Some(all[0].record), cell.record, "the new one is in use");
@@ -235,14 +324,32 @@ fn the_lock_decides_between_several_results_of_one_key() {
     let study = bench.study();
     let (first, _) = bench.run(&study);
     let lock = std::fs::read(&first.lock).unwrap();
-    let fresh = PlanOptions { fresh: vec!["ladder".into()], ..PlanOptions::default() };
-    bench.run_with(&study, &RunOptions { plan: fresh, ..RunOptions::default() });
+    let fresh = PlanOptions {
+        fresh: vec!["ladder".into()],
+        ..PlanOptions::default()
+    };
+    bench.run_with(
+        &study,
+        &RunOptions {
+            plan: fresh,
+            ..RunOptions::default()
+        },
+    );
     std::fs::write(&first.lock, lock).unwrap();
     let (third, ran) = bench.run(&study);
     assert_eq!(ran, Vec::<String>::new());
-    assert_eq!(third.trail, first.trail, "the results of the first run are in use again");
+    assert_eq!(
+        third.trail, first.trail,
+        "the results of the first run are in use again"
+    );
     let plan = bench.plan(&study, &PlanOptions::default());
-    assert!(plan.notes.iter().any(|n| n.contains("has 2 results under its key")), "{:?}", plan.notes);
+    assert!(
+        plan.notes
+            .iter()
+            .any(|n| n.contains("has 2 results under its key")),
+        "{:?}",
+        plan.notes
+    );
 }
 
 #[test]
@@ -250,16 +357,33 @@ fn with_locked_measurements_come_from_the_lock_whatever_the_machine_is() {
     let bench = Bench::new();
     let mut study = bench.study();
     bench.run(&study);
-    bench.world.facets.lock().unwrap().insert("cpu".into(), json!("another"));
+    bench
+        .world
+        .facets
+        .lock()
+        .unwrap()
+        .insert("cpu".into(), json!("another"));
     study.stages[4].parameter_sets[0]["operator"] = json!("median");
-    let locked = PlanOptions { locked: true, ..PlanOptions::default() };
-    let options = RunOptions { plan: locked.clone(), ..RunOptions::default() };
+    let locked = PlanOptions {
+        locked: true,
+        ..PlanOptions::default()
+    };
+    let options = RunOptions {
+        plan: locked.clone(),
+        ..RunOptions::default()
+    };
     let (summary, ran) = bench.run_with(&study, &options);
     assert!(summary.is_complete());
-    assert_eq!((ran, summary.resource_starts), (vec!["results".to_owned()], 0));
+    assert_eq!(
+        (ran, summary.resource_starts),
+        (vec!["results".to_owned()], 0)
+    );
     let away = Bench::new();
     std::fs::copy(&summary.lock, away.folder.path().join("study.lock")).unwrap();
-    let plan = away.plan(&experiment(&away.file(), &study_axes(), &study_stages()), &locked);
+    let plan = away.plan(
+        &experiment(&away.file(), &study_axes(), &study_stages()),
+        &locked,
+    );
     let blocked = plan.cells.iter().find(|c| c.stage == "ladder").unwrap();
     assert!(
         matches!(&blocked.decision, Decision::Blocked { reason, .. } if reason.contains("copy the store")),
@@ -272,9 +396,23 @@ fn from_a_stage_on_everything_but_measurements_executes_again() {
     let bench = Bench::new();
     let study = bench.study();
     bench.run(&study);
-    let from = PlanOptions { from: Some("checks".into()), ..PlanOptions::default() };
-    let (_, ran) = bench.run_with(&study, &RunOptions { plan: from, ..RunOptions::default() });
-    let expected = ["checks[configuration=batched]", "checks[configuration=serial]", "report", "results"];
+    let from = PlanOptions {
+        from: Some("checks".into()),
+        ..PlanOptions::default()
+    };
+    let (_, ran) = bench.run_with(
+        &study,
+        &RunOptions {
+            plan: from,
+            ..RunOptions::default()
+        },
+    );
+    let expected = [
+        "checks[configuration=batched]",
+        "checks[configuration=serial]",
+        "report",
+        "results",
+    ];
     assert_eq!(ran, expected);
 }
 
@@ -282,9 +420,17 @@ fn from_a_stage_on_everything_but_measurements_executes_again() {
 fn only_executes_what_is_named_and_what_it_needs() {
     let bench = Bench::new();
     let study = bench.study();
-    let only =
-        PlanOptions { only: vec!["ladder[configuration=serial,rep=1]".into()], ..PlanOptions::default() };
-    let (summary, ran) = bench.run_with(&study, &RunOptions { plan: only, ..RunOptions::default() });
+    let only = PlanOptions {
+        only: vec!["ladder[configuration=serial,rep=1]".into()],
+        ..PlanOptions::default()
+    };
+    let (summary, ran) = bench.run_with(
+        &study,
+        &RunOptions {
+            plan: only,
+            ..RunOptions::default()
+        },
+    );
     let expected = [
         "ladder[configuration=serial,clients=1,rep=1]",
         "ladder[configuration=serial,clients=2,rep=1]",
@@ -293,9 +439,17 @@ fn only_executes_what_is_named_and_what_it_needs() {
     ];
     assert_eq!(ran, expected);
     assert!(!summary.is_complete());
-    assert!(summary.done, "all that was asked for is ok: {:?}", summary.ledger);
+    assert!(
+        summary.done,
+        "all that was asked for is ok: {:?}",
+        summary.ledger
+    );
     let (_, rest) = bench.run(&study);
-    assert!(rest.iter().all(|c| c != "ladder[configuration=serial,clients=1,rep=1]"), "{rest:?}");
+    assert!(
+        rest.iter()
+            .all(|c| c != "ladder[configuration=serial,clients=1,rep=1]"),
+        "{rest:?}"
+    );
 }
 
 #[test]
@@ -308,14 +462,33 @@ fn options_that_name_nothing_are_errors_with_a_suggestion() {
             other => panic!("{other}"),
         }
     };
-    let fresh = error(PlanOptions { fresh: vec!["lader".into()], ..PlanOptions::default() });
-    assert_eq!(fresh, ("no stage is named `lader`".to_owned(), "did you mean `ladder`?".to_owned()));
-    let only = error(PlanOptions { only: vec!["ladder[color=red]".into()], ..PlanOptions::default() });
+    let fresh = error(PlanOptions {
+        fresh: vec!["lader".into()],
+        ..PlanOptions::default()
+    });
+    assert_eq!(
+        fresh,
+        (
+            "no stage is named `lader`".to_owned(),
+            "did you mean `ladder`?".to_owned()
+        )
+    );
+    let only = error(PlanOptions {
+        only: vec!["ladder[color=red]".into()],
+        ..PlanOptions::default()
+    });
     assert!(only.0.contains("has no axis `color`"), "{only:?}");
-    assert_eq!(only.1, "the axes of `ladder` are `configuration`, `clients`, `rep`");
-    let none = error(PlanOptions { only: vec!["ladder[rep=9]".into()], ..PlanOptions::default() });
+    assert_eq!(
+        only.1,
+        "the axes of `ladder` are `configuration`, `clients`, `rep`"
+    );
+    let none = error(PlanOptions {
+        only: vec!["ladder[rep=9]".into()],
+        ..PlanOptions::default()
+    });
     assert!(
-        none.0.contains("no cell has these coordinates") && none.1.starts_with("the cells of `ladder` are"),
+        none.0.contains("no cell has these coordinates")
+            && none.1.starts_with("the cells of `ladder` are"),
         "{none:?}"
     );
 }
@@ -326,16 +499,41 @@ fn a_lost_output_is_made_again_only_if_something_reads_it() {
     let study = bench.study();
     bench.run(&study);
     let plan = bench.plan(&study, &PlanOptions::default());
-    let lock = pipeline::lock::Lock::read(&pipeline::lock::lock_path(&study)).unwrap().unwrap();
-    let key = lock.stages.iter().find(|s| s.name == "ladder").unwrap().cells[0].key.unwrap();
+    let lock = pipeline::lock::Lock::read(&pipeline::lock::lock_path(&study))
+        .unwrap()
+        .unwrap();
+    let key = lock
+        .stages
+        .iter()
+        .find(|s| s.name == "ladder")
+        .unwrap()
+        .cells[0]
+        .key
+        .unwrap();
     let outputs = bench.store.record_for(&key).unwrap().unwrap().outputs;
     let (_, rows) = pipeline::record::parse_outputs(&outputs).unwrap()[0].clone();
     std::fs::remove_file(bench.store.path(&rows.digest)).unwrap();
     assert_eq!(plan.total.cached, 15);
-    assert_eq!(bench.plan(&study, &PlanOptions::default()).total.cached, 15, "nothing reads it");
-    let from = PlanOptions { from: Some("results".into()), ..PlanOptions::default() };
-    let (summary, ran) = bench.run_with(&study, &RunOptions { plan: from, ..RunOptions::default() });
-    assert!(ran.contains(&"ladder[configuration=batched,clients=1,rep=1]".to_owned()), "{ran:?}");
+    assert_eq!(
+        bench.plan(&study, &PlanOptions::default()).total.cached,
+        15,
+        "nothing reads it"
+    );
+    let from = PlanOptions {
+        from: Some("results".into()),
+        ..PlanOptions::default()
+    };
+    let (summary, ran) = bench.run_with(
+        &study,
+        &RunOptions {
+            plan: from,
+            ..RunOptions::default()
+        },
+    );
+    assert!(
+        ran.contains(&"ladder[configuration=batched,clients=1,rep=1]".to_owned()),
+        "{ran:?}"
+    );
     assert!(summary.is_complete());
 }
 
@@ -351,7 +549,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
         ];
         let axes = [("n", ints(12)), ("m", texts(&["a", "b", "c"]))];
         let study = experiment(&bench.file(), &axes, &stages);
-        let options = RunOptions { jobs, ..RunOptions::default() };
+        let options = RunOptions {
+            jobs,
+            ..RunOptions::default()
+        };
         let (summary, ran) = bench.run_with(&study, &options);
         assert_eq!((summary.is_complete(), ran.len()), (true, 49));
         summary.trail

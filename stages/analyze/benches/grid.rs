@@ -44,29 +44,51 @@ fn tables() -> Json {
 
 fn main() {
     // cargo passes `--bench`.
-    let threads = std::env::args().find_map(|a| a.parse::<usize>().ok()).unwrap_or(2);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+    let threads = std::env::args()
+        .find_map(|a| a.parse::<usize>().ok())
+        .unwrap_or(2);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads start");
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(&folder.path().join("store")).expect("a store");
     let (load, rows) = Grid::FULL.load(&store).expect("the store takes the cells");
-    let (cells, files) = (load.cells.len(), load.cells.iter().map(|c| c.outputs.len()).sum::<usize>());
-    let bytes: u64 = load.cells.iter().flat_map(|c| c.outputs.values()).map(|o| o.bytes).sum();
+    let (cells, files) = (
+        load.cells.len(),
+        load.cells.iter().map(|c| c.outputs.len()).sum::<usize>(),
+    );
+    let bytes: u64 = load
+        .cells
+        .iter()
+        .flat_map(|c| c.outputs.values())
+        .map(|o| o.bytes)
+        .sum();
     println!(
         "{cells} cells, {rows} measured rows, {files} Parquet files of {:.1} MB in all",
         bytes as f64 / 1e6
     );
-    let inputs: Vec<Input> = vec![load, verification(&store, "grid").expect("the store takes it")];
+    let inputs: Vec<Input> = vec![
+        load,
+        verification(&store, "grid").expect("the store takes it"),
+    ];
     let mut walls = Vec::new();
     for _ in 0..7 {
         let (start, cpu) = (Instant::now(), cpu_seconds());
         let done = pool.install(|| analyze(&tables(), &inputs, &store, folder.path()));
         for output in &done.outputs {
-            let Content::Bytes(bytes) = &output.content else { panic!("{} is a file", output.name) };
+            let Content::Bytes(bytes) = &output.content else {
+                panic!("{} is a file", output.name)
+            };
             store.put(bytes).expect("the store takes the table");
         }
         let wall = start.elapsed().as_secs_f64();
         walls.push(wall);
-        println!("  {wall:.3} s wall, {:.2} s CPU, {} outputs", cpu_seconds() - cpu, done.outputs.len());
+        println!(
+            "  {wall:.3} s wall, {:.2} s CPU, {} outputs",
+            cpu_seconds() - cpu,
+            done.outputs.len()
+        );
     }
     walls.sort_by(f64::total_cmp);
     println!(

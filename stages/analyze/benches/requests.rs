@@ -34,12 +34,21 @@ fn main() {
     if let [_, role, folder, threads] = arguments.as_slice()
         && role == "again"
     {
-        return measure(Path::new(folder), threads.parse().expect("a number of threads"));
+        return measure(
+            Path::new(folder),
+            threads.parse().expect("a number of threads"),
+        );
     }
-    let millions = arguments.iter().find_map(|a| a.parse::<f64>().ok()).unwrap_or(5.0);
+    let millions = arguments
+        .iter()
+        .find_map(|a| a.parse::<f64>().ok())
+        .unwrap_or(5.0);
     let folder = tempfile::tempdir().expect("a folder");
     generate(folder.path(), (millions * 1e6) as usize / CELLS);
-    let ours: Vec<Json> = [2, 1, 16].iter().map(|threads| again(folder.path(), *threads)).collect();
+    let ours: Vec<Json> = [2, 1, 16]
+        .iter()
+        .map(|threads| again(folder.path(), *threads))
+        .collect();
     for of in &ours {
         println!(
             "  distribution, {:>2} threads: {:7.3} s wall {:7.2} s CPU, peak {:5.0} MiB",
@@ -53,7 +62,10 @@ fn main() {
         ours.iter().all(|o| o["digest"] == ours[0]["digest"]),
         "the bytes depend on the number of threads"
     );
-    println!("  the same bytes at 2, 1 and 16 threads: {}", ours[0]["digest"].as_str().unwrap_or_default());
+    println!(
+        "  the same bytes at 2, 1 and 16 threads: {}",
+        ours[0]["digest"].as_str().unwrap_or_default()
+    );
     for tool in ["duckdb", "polars", "pandas"] {
         match theirs(folder.path(), tool) {
             Err(why) => println!("  {tool} is left out: {why}"),
@@ -76,10 +88,23 @@ fn num(value: &Json) -> f64 {
 /// Returns the largest relative difference between two lists of rows of numbers.
 fn furthest(ours: &Json, theirs: &Json) -> f64 {
     let rows = |v: &Json| v.as_array().cloned().unwrap_or_default();
-    let flat = |v: &Json| rows(v).iter().flat_map(rows).map(|v| num(&v)).collect::<Vec<f64>>();
+    let flat = |v: &Json| {
+        rows(v)
+            .iter()
+            .flat_map(rows)
+            .map(|v| num(&v))
+            .collect::<Vec<f64>>()
+    };
     let (ours, theirs) = (flat(ours), flat(theirs));
-    assert_eq!(ours.len(), theirs.len(), "the other tool found other groups");
-    ours.iter().zip(&theirs).map(|(a, b)| ((a - b) / a).abs()).fold(0.0, f64::max)
+    assert_eq!(
+        ours.len(),
+        theirs.len(),
+        "the other tool found other groups"
+    );
+    ours.iter()
+        .zip(&theirs)
+        .map(|(a, b)| ((a - b) / a).abs())
+        .fold(0.0, f64::max)
 }
 
 /// A generator of 64-bit numbers (SplitMix64, Steele et al. 2014).
@@ -108,12 +133,15 @@ fn generate(folder: &Path, rows: usize) {
     let (mut cells, mut bytes) = (Vec::new(), 0);
     for cell in 0..CELLS {
         let path = folder.join("requests.parquet");
-        let mut writer = TableWriter::create(&path, batch(0, 0, &mut Clock::default(), cell).as_slice())
-            .expect("the file can be made");
+        let mut writer =
+            TableWriter::create(&path, batch(0, 0, &mut Clock::default(), cell).as_slice())
+                .expect("the file can be made");
         let mut clock = Clock::default();
         for first in (0..rows).step_by(BATCH) {
             let columns = batch(first, BATCH.min(rows - first), &mut clock, cell);
-            writer.write(&Table::new(columns).expect("a table")).expect("it is written");
+            writer
+                .write(&Table::new(columns).expect("a table"))
+                .expect("it is written");
         }
         writer.finish().expect("it is written");
         let size = std::fs::metadata(&path).expect("it is there").len();
@@ -127,7 +155,8 @@ fn generate(folder: &Path, rows: usize) {
         bytes as f64 / 1e6,
         start.elapsed().as_secs_f64()
     );
-    std::fs::write(folder.join("cells.json"), Json::Array(cells).to_string()).expect("it is written");
+    std::fs::write(folder.join("cells.json"), Json::Array(cells).to_string())
+        .expect("it is written");
 }
 
 /// When the next request is sent, and what is random about it.
@@ -155,7 +184,10 @@ fn batch(first: usize, rows: usize, clock: &mut Clock, cell: usize) -> Vec<Colum
         Column::text(name, times.iter().map(|t| Some(of(t))))
     };
     vec![
-        Column::int("request_id", (first..first + rows).map(|i| i64::try_from(i).ok())),
+        Column::int(
+            "request_id",
+            (first..first + rows).map(|i| i64::try_from(i).ok()),
+        ),
         text("phase", |_| "measured"),
         text("status", |t| if t.3 { "http_error" } else { "ok" }),
         int("sent_ns", |t| t.0).unit("ns"),
@@ -181,36 +213,58 @@ fn again(folder: &Path, threads: usize) -> Json {
 
 /// Analyses the cells: from Parquet in the store to Parquet.
 fn measure(folder: &Path, threads: usize) {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads start");
     let store = Store::open(&folder.join("store")).expect("the store");
     let text = std::fs::read_to_string(folder.join("cells.json")).expect("the list of cells");
     let listed: Vec<Json> = serde_json::from_str(&text).expect("a list");
     let cells = listed.iter().enumerate().map(|(i, of)| {
-        let digest: Digest = of["digest"].as_str().and_then(|d| d.parse().ok()).expect("a digest");
+        let digest: Digest = of["digest"]
+            .as_str()
+            .and_then(|d| d.parse().ok())
+            .expect("a digest");
         let (bytes, rows) = (of["bytes"].as_u64().unwrap_or(0), of["rows"].as_u64());
-        let artifact = Artifact { digest, media: Media::Parquet, bytes, rows };
+        let artifact = Artifact {
+            digest,
+            media: Media::Parquet,
+            bytes,
+            rows,
+        };
         let at = [("cell", Scalar::Int(i as i64))];
         let cell = synthetic::cell(&store, &at, Json::Null, &[]).expect("no table to keep");
-        InputCell { outputs: BTreeMap::from([("requests".to_owned(), artifact)]), ..cell }
+        InputCell {
+            outputs: BTreeMap::from([("requests".to_owned(), artifact)]),
+            ..cell
+        }
     });
     let load = synthetic::input("load", "load", cells.collect());
-    let inputs: Vec<Input> = vec![load, verification(&store, "load").expect("the store takes it")];
-    let tables =
-        json!({"ttft": {"operator": "distribution", "metrics": ["ttft_ms"], "quantiles": [0.5, 0.99]}});
+    let inputs: Vec<Input> = vec![
+        load,
+        verification(&store, "load").expect("the store takes it"),
+    ];
+    let tables = json!({"ttft": {"operator": "distribution", "metrics": ["ttft_ms"], "quantiles": [0.5, 0.99]}});
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let done = pool.install(|| analyze(&tables, &inputs, &store, folder));
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let mut all = Vec::new();
     for output in &done.outputs {
-        let Content::Bytes(bytes) = &output.content else { panic!("{} is a file", output.name) };
+        let Content::Bytes(bytes) = &output.content else {
+            panic!("{} is a file", output.name)
+        };
         all.extend_from_slice(bytes);
     }
-    let Content::Bytes(bytes) = &done.outputs[0].content else { panic!("a table is bytes") };
+    let Content::Bytes(bytes) = &done.outputs[0].content else {
+        panic!("a table is bytes")
+    };
     let table = Table::from_parquet(bytes.clone()).expect("our own table");
     let column = |name: &str| table.float(name).expect("the column is there");
     let (n, mean) = (column("ttft_ms_n"), column("ttft_ms_mean"));
     let (p50, p99) = (column("ttft_ms_p50"), column("ttft_ms_p99"));
-    let values: Vec<Json> = (0..table.rows()).map(|i| json!([n[i], mean[i], p50[i], p99[i]])).collect();
+    let values: Vec<Json> = (0..table.rows())
+        .map(|i| json!([n[i], mean[i], p50[i], p99[i]]))
+        .collect();
     println!(
         "{}",
         json!({"threads": threads, "wall": wall, "cpu": cpu, "peak_mib": peak_mib(),
@@ -223,8 +277,12 @@ fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
     let store = Store::open(&folder.join("store")).map_err(|e| e.to_string())?;
     let text = std::fs::read_to_string(folder.join("cells.json")).map_err(|e| e.to_string())?;
     let listed: Vec<Json> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
-    let digests = listed.iter().filter_map(|of| of["digest"].as_str()?.parse::<Digest>().ok());
-    let files: Vec<String> = digests.map(|d| store.path(&d).to_string_lossy().into_owned()).collect();
+    let digests = listed
+        .iter()
+        .filter_map(|of| of["digest"].as_str()?.parse::<Digest>().ok());
+    let files: Vec<String> = digests
+        .map(|d| store.path(&d).to_string_lossy().into_owned())
+        .collect();
     let python = std::env::var("BENCHTRAIL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/requests.py");
     let mut child = Command::new(&python)
@@ -236,10 +294,20 @@ fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("{python}: {e}"))?;
-    let written = child.stdin.take().expect("it is piped").write_all(json!(files).to_string().as_bytes());
-    let output = child.wait_with_output().map_err(|e| format!("{python}: {e}"))?;
+    let written = child
+        .stdin
+        .take()
+        .expect("it is piped")
+        .write_all(json!(files).to_string().as_bytes());
+    let output = child
+        .wait_with_output()
+        .map_err(|e| format!("{python}: {e}"))?;
     if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned());
+        return Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned());
     }
     written.map_err(|e| format!("{python}: {e}"))?;
     serde_json::from_slice(&output.stdout).map_err(|e| format!("{script}: {e}"))

@@ -51,12 +51,27 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    fn new(name: impl Into<String>, unit: &str, description: impl Into<String>, kind: Type) -> Self {
+    fn new(
+        name: impl Into<String>,
+        unit: &str,
+        description: impl Into<String>,
+        kind: Type,
+    ) -> Self {
         let unit = (!unit.is_empty()).then(|| unit.to_owned());
-        Self { name: name.into(), unit, description: description.into(), ratio: None, kind }
+        Self {
+            name: name.into(),
+            unit,
+            description: description.into(),
+            ratio: None,
+            kind,
+        }
     }
 
-    pub(crate) fn float(name: impl Into<String>, unit: &str, description: impl Into<String>) -> Self {
+    pub(crate) fn float(
+        name: impl Into<String>,
+        unit: &str,
+        description: impl Into<String>,
+    ) -> Self {
         Self::new(name, unit, description, Type::Float)
     }
 
@@ -73,15 +88,25 @@ impl Spec {
     }
 
     /// States what is over what.
-    pub(crate) fn over(mut self, numerator: impl Into<String>, denominator: impl Into<String>) -> Self {
-        self.ratio = Some(Ratio { numerator: numerator.into(), denominator: denominator.into() });
+    pub(crate) fn over(
+        mut self,
+        numerator: impl Into<String>,
+        denominator: impl Into<String>,
+    ) -> Self {
+        self.ratio = Some(Ratio {
+            numerator: numerator.into(),
+            denominator: denominator.into(),
+        });
         self
     }
 
     /// Returns a column of doubles that are values of this one, or means of them: same unit, same sides.
     pub(crate) fn like(&self, name: impl Into<String>, description: impl Into<String>) -> Self {
         let unit = self.unit.as_deref().unwrap_or_default();
-        Self { ratio: self.ratio.clone(), ..Self::float(name, unit, description) }
+        Self {
+            ratio: self.ratio.clone(),
+            ..Self::float(name, unit, description)
+        }
     }
 
     pub(crate) fn is_number(&self) -> bool {
@@ -95,16 +120,44 @@ impl Spec {
 
     fn column(&self, values: impl Iterator<Item = Scalar>) -> Column {
         let data = match self.kind {
-            Type::Int => {
-                ColumnData::Int(values.map(|v| if let Scalar::Int(i) = v { Some(i) } else { None }).collect())
-            }
+            Type::Int => ColumnData::Int(
+                values
+                    .map(|v| {
+                        if let Scalar::Int(i) = v {
+                            Some(i)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect(),
+            ),
             // A number that is not finite is undefined: null.
-            Type::Float => ColumnData::Float(values.map(|v| v.as_f64().filter(|f| f.is_finite())).collect()),
+            Type::Float => ColumnData::Float(
+                values
+                    .map(|v| v.as_f64().filter(|f| f.is_finite()))
+                    .collect(),
+            ),
             Type::Text => ColumnData::Text(
-                values.map(|v| if let Scalar::Text(t) = v { Some(t) } else { None }).collect(),
+                values
+                    .map(|v| {
+                        if let Scalar::Text(t) = v {
+                            Some(t)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect(),
             ),
             Type::Bool => ColumnData::Bool(
-                values.map(|v| if let Scalar::Bool(b) = v { Some(b) } else { None }).collect(),
+                values
+                    .map(|v| {
+                        if let Scalar::Bool(b) = v {
+                            Some(b)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect(),
             ),
         };
         Column {
@@ -128,7 +181,11 @@ pub(crate) struct Span {
 
 impl Span {
     pub(crate) fn of(source: &str, rows: &Range<usize>) -> Self {
-        Self { source: source.to_owned(), start: rows.start, end: rows.end }
+        Self {
+            source: source.to_owned(),
+            start: rows.start,
+            end: rows.end,
+        }
     }
 }
 
@@ -156,11 +213,17 @@ pub(crate) struct Missing {
 
 impl Missing {
     fn cell(&self) -> MissingCell {
-        MissingCell { coordinates: Coordinates(self.at.clone()), reason: self.why.clone() }
+        MissingCell {
+            coordinates: Coordinates(self.at.clone()),
+            reason: self.why.clone(),
+        }
     }
 
     pub(crate) fn get(&self, axis: &str) -> Option<&Scalar> {
-        self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
+        self.at
+            .iter()
+            .find(|(name, _)| name == axis)
+            .map(|(_, value)| value)
     }
 }
 
@@ -188,9 +251,16 @@ impl Frame {
     pub(crate) fn settle(mut self) -> Result<Self, Failure> {
         self.rows.sort_by(|a, b| rows::compare_all(&a.key, &b.key));
         if let Some(pair) = self.rows.windows(2).find(|w| w[0].key == w[1].key) {
-            let key: Vec<String> =
-                self.keys.iter().zip(&pair[0].key).map(|(name, value)| format!("{name}={value}")).collect();
-            return Err(Failure::failed(format!("two rows have the key {}", key.join(","))));
+            let key: Vec<String> = self
+                .keys
+                .iter()
+                .zip(&pair[0].key)
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            return Err(Failure::failed(format!(
+                "two rows have the key {}",
+                key.join(",")
+            )));
         }
         Ok(self)
     }
@@ -205,15 +275,24 @@ impl Frame {
 
     /// Returns a number of a row; null, or no number, is `None`.
     pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
-        self.rows[row].values[self.position(column)?].as_f64().filter(|v| v.is_finite())
+        self.rows[row].values[self.position(column)?]
+            .as_f64()
+            .filter(|v| v.is_finite())
     }
 
     /// Returns the positions of key columns.
     ///
     /// # Errors
     /// If one is no key of this table; names the nearest.
-    pub(crate) fn key_positions(&self, names: &[String], table: &str) -> Result<Vec<usize>, Failure> {
-        names.iter().map(|name| self.key_position(name, table)).collect()
+    pub(crate) fn key_positions(
+        &self,
+        names: &[String],
+        table: &str,
+    ) -> Result<Vec<usize>, Failure> {
+        names
+            .iter()
+            .map(|name| self.key_position(name, table))
+            .collect()
     }
 
     /// Returns the position of a key column.
@@ -230,8 +309,14 @@ impl Frame {
 
     /// Returns the rows grouped by the keys at `positions`, groups in order of their values.
     pub(crate) fn groups(&self, positions: &[usize]) -> Vec<(Vec<Scalar>, Vec<usize>)> {
-        let key = |row: usize| positions.iter().map(|p| self.rows[row].key[*p].clone()).collect::<Vec<_>>();
-        let mut order: Vec<(Vec<Scalar>, usize)> = (0..self.rows.len()).map(|row| (key(row), row)).collect();
+        let key = |row: usize| {
+            positions
+                .iter()
+                .map(|p| self.rows[row].key[*p].clone())
+                .collect::<Vec<_>>()
+        };
+        let mut order: Vec<(Vec<Scalar>, usize)> =
+            (0..self.rows.len()).map(|row| (key(row), row)).collect();
         order.sort_by(|a, b| rows::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
         let mut groups: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
         for (key, row) in order {
@@ -265,22 +350,33 @@ impl Frame {
     ///
     /// # Errors
     /// If an axis has the name of a column of the operator.
-    pub(crate) fn tables(&self, operator: &str, parameters: &str) -> Result<(Table, Table), Failure> {
+    pub(crate) fn tables(
+        &self,
+        operator: &str,
+        parameters: &str,
+    ) -> Result<(Table, Table), Failure> {
         if let Some(twice) = self.keys.iter().find(|k| self.position(k).is_some()) {
-            return Err(Failure::failed(format!("`{twice}` is both an axis and a column of `{operator}`"))
-                .hint("give the axis another name"));
+            return Err(Failure::failed(format!(
+                "`{twice}` is both an axis and a column of `{operator}`"
+            ))
+            .hint("give the axis another name"));
         }
         let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
         let mut columns = Vec::new();
         for (i, name) in self.keys.iter().enumerate() {
             let values: Vec<Scalar> = self.rows.iter().map(|r| r.key[i].clone()).collect();
-            columns.push(Column::from_scalars(name, &values).map_err(wrong)?.describe("key"));
+            columns.push(
+                Column::from_scalars(name, &values)
+                    .map_err(wrong)?
+                    .describe("key"),
+            );
         }
         for (i, spec) in self.specs.iter().enumerate() {
             columns.push(spec.column(self.rows.iter().map(|r| r.values[i].clone())));
         }
         let missing: Vec<MissingCell> = self.missing.iter().map(Missing::cell).collect();
-        let missing = serde_json::to_string(&missing).expect("coordinates and texts are plain data");
+        let missing =
+            serde_json::to_string(&missing).expect("coordinates and texts are plain data");
         let notes = [
             ("operator", operator),
             ("parameters", parameters),
@@ -289,11 +385,17 @@ impl Frame {
             ("missing", &missing),
         ];
         let table = Table::with_metadata(columns, &notes).map_err(wrong)?;
-        let all = || self.rows.iter().enumerate().flat_map(|(i, r)| r.lineage.iter().map(move |s| (i, s)));
+        let all = || {
+            self.rows
+                .iter()
+                .enumerate()
+                .flat_map(|(i, r)| r.lineage.iter().map(move |s| (i, s)))
+        };
         let count = |n: usize| i64::try_from(n).ok();
         let lineage = Table::with_metadata(
             vec![
-                Column::int("row", all().map(|(i, _)| count(i))).describe("row of the table, from 0"),
+                Column::int("row", all().map(|(i, _)| count(i)))
+                    .describe("row of the table, from 0"),
                 Column::text("source", all().map(|(_, s)| Some(s.source.clone())))
                     .describe("a table of the same stage, or the digest of a raw artifact"),
                 Column::int("source_row_start", all().map(|(_, s)| count(s.start)))
@@ -308,7 +410,10 @@ impl Frame {
 }
 
 /// Says which cells are missing, without the coordinates of the hidden axes; `Null` if none.
-pub(crate) fn missing_text<'a>(missing: impl Iterator<Item = &'a Missing>, hidden: &[String]) -> Scalar {
+pub(crate) fn missing_text<'a>(
+    missing: impl Iterator<Item = &'a Missing>,
+    hidden: &[String],
+) -> Scalar {
     let text: Vec<String> = missing
         .map(|m| {
             let shown: Vec<String> =
@@ -319,12 +424,18 @@ pub(crate) fn missing_text<'a>(missing: impl Iterator<Item = &'a Missing>, hidde
             format!("{} ({})", shown.join(","), m.why)
         })
         .collect();
-    if text.is_empty() { Scalar::Null } else { Scalar::Text(text.join("; ")) }
+    if text.is_empty() {
+        Scalar::Null
+    } else {
+        Scalar::Text(text.join("; "))
+    }
 }
 
 /// Makes a nullable number a scalar.
 pub(crate) fn number(value: Option<f64>) -> Scalar {
-    value.filter(|v| v.is_finite()).map_or(Scalar::Null, Scalar::Float)
+    value
+        .filter(|v| v.is_finite())
+        .map_or(Scalar::Null, Scalar::Float)
 }
 
 /// Makes a count a scalar.
@@ -343,7 +454,11 @@ mod tests {
 
     #[test]
     fn rows_next_to_each_other_share_a_span() {
-        let span = |start, end| Span { source: "s".into(), start, end };
+        let span = |start, end| Span {
+            source: "s".into(),
+            start,
+            end,
+        };
         assert_eq!(spans("s", [5, 2, 3, 4, 9, 3]), [span(2, 6), span(9, 10)]);
         assert_eq!(spans("s", []), []);
     }

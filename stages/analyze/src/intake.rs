@@ -69,8 +69,14 @@ const CHUNK: u64 = 72;
 
 /// Returns what the rows of a cell take in memory, about.
 fn weight(cell: &InputCell) -> u64 {
-    let rows = |name: &str| cell.outputs.get(name).map_or(0, |a| a.rows.unwrap_or(a.bytes));
-    rows("requests").saturating_mul(REQUEST).saturating_add(rows("chunks").saturating_mul(CHUNK))
+    let rows = |name: &str| {
+        cell.outputs
+            .get(name)
+            .map_or(0, |a| a.rows.unwrap_or(a.bytes))
+    };
+    rows("requests")
+        .saturating_mul(REQUEST)
+        .saturating_add(rows("chunks").saturating_mul(CHUNK))
 }
 
 /// Why an imported cell without rows cannot enter an operator on rows.
@@ -95,8 +101,15 @@ pub(crate) fn loads<'a>(
         ));
     }
     let verdicts = verdicts(inputs, store)?;
-    let weight = measured.iter().flat_map(|i| &i.cells).map(weight).fold(0, u64::saturating_add);
-    measured.into_iter().map(|input| load(input, &verdicts, store, control, weight <= hold)).collect()
+    let weight = measured
+        .iter()
+        .flat_map(|i| &i.cells)
+        .map(weight)
+        .fold(0, u64::saturating_add);
+    measured
+        .into_iter()
+        .map(|input| load(input, &verdicts, store, control, weight <= hold))
+        .collect()
 }
 
 /// What verification says: the stages it covered, and why a cell may not enter.
@@ -112,29 +125,50 @@ fn verdicts(inputs: &[Input], store: &Store) -> Result<Verdicts, Failure> {
         for cell in &input.cells {
             let place = format!("{} {}", input.stage, cell.coordinates);
             if cell.status != CellStatus::Ok {
-                return Err(Failure::failed(format!("the verification {} did not complete", place.trim())));
+                return Err(Failure::failed(format!(
+                    "the verification {} did not complete",
+                    place.trim()
+                )));
             }
             let table = |name: &str| -> Result<Table, Failure> {
                 let wrong = |e: &dyn std::fmt::Display| {
                     Failure::failed(format!("`{name}` of {} cannot be read: {e}", place.trim()))
                 };
-                let artifact = cell.outputs.get(name).ok_or_else(|| wrong(&"there is no such output"))?;
+                let artifact = cell
+                    .outputs
+                    .get(name)
+                    .ok_or_else(|| wrong(&"there is no such output"))?;
                 let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
                 Table::from_parquet(bytes).map_err(|e| wrong(&e))
             };
             let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
             let census = table("census")?;
-            verdicts
-                .covered
-                .extend(census.text("stage").map_err(wrong)?.into_iter().flatten().map(str::to_owned));
+            verdicts.covered.extend(
+                census
+                    .text("stage")
+                    .map_err(wrong)?
+                    .into_iter()
+                    .flatten()
+                    .map(str::to_owned),
+            );
             let exclusions = table("exclusions")?;
             let column = |name: &str| exclusions.text(name).map_err(wrong);
-            let (stage, at, gate, reason) =
-                (column("stage")?, column("cell")?, column("gate")?, column("reason")?);
+            let (stage, at, gate, reason) = (
+                column("stage")?,
+                column("cell")?,
+                column("gate")?,
+                column("reason")?,
+            );
             for row in 0..exclusions.rows() {
-                let key = (stage[row].unwrap_or_default().to_owned(), at[row].unwrap_or_default().to_owned());
-                let why =
-                    format!("gate {}: {}", gate[row].unwrap_or_default(), reason[row].unwrap_or_default());
+                let key = (
+                    stage[row].unwrap_or_default().to_owned(),
+                    at[row].unwrap_or_default().to_owned(),
+                );
+                let why = format!(
+                    "gate {}: {}",
+                    gate[row].unwrap_or_default(),
+                    reason[row].unwrap_or_default()
+                );
                 let earlier = verdicts.barred.entry(key).or_default();
                 if !earlier.is_empty() {
                     earlier.push_str("; ");
@@ -161,17 +195,37 @@ fn load<'a>(
     let axes: Vec<String> = input
         .cells
         .first()
-        .map(|c| c.coordinates.0.iter().map(|(name, _)| name.clone()).collect())
+        .map(|c| {
+            c.coordinates
+                .0
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect()
+        })
         .unwrap_or_default();
-    let mut load = Load { stage: stage.clone(), axes, cells: Vec::new(), missing: Vec::new() };
+    let mut load = Load {
+        stage: stage.clone(),
+        axes,
+        cells: Vec::new(),
+        missing: Vec::new(),
+    };
     let read = read(input, stage, verdicts, store, control, hold);
     for (cell, read) in input.cells.iter().zip(read) {
-        let barred = verdicts.barred.get(&(stage.clone(), cell.coordinates.to_string()));
+        let barred = verdicts
+            .barred
+            .get(&(stage.clone(), cell.coordinates.to_string()));
         let why = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
-                let rows = read.transpose()?.map_or(Rows::Stored(store, cell), |r| Rows::Held(Box::new(r)));
+                let rows = read
+                    .transpose()?
+                    .map_or(Rows::Stored(store, cell), |r| Rows::Held(Box::new(r)));
                 if !matches!(&rows, Rows::Held(rows) if rows.is_aggregate()) {
-                    let at = cell.coordinates.0.iter().map(|(_, value)| value.clone()).collect();
+                    let at = cell
+                        .coordinates
+                        .0
+                        .iter()
+                        .map(|(_, value)| value.clone())
+                        .collect();
                     load.cells.push((at, rows));
                     continue;
                 }
@@ -183,7 +237,10 @@ fn load<'a>(
                 None => status.word().to_owned(),
             },
         };
-        load.missing.push(Missing { at: cell.coordinates.0.clone(), why });
+        load.missing.push(Missing {
+            at: cell.coordinates.0.clone(),
+            why,
+        });
     }
     load.cells.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
     load.missing.sort_by(|a, b| {
@@ -206,12 +263,22 @@ fn read(
 ) -> Vec<Option<Result<CellRows, Failure>>> {
     let (all, done) = (input.cells.len() as u64, AtomicU64::new(0));
     let one = |cell: &InputCell| {
-        let barred = verdicts.barred.contains_key(&(stage.to_owned(), cell.coordinates.to_string()));
-        let hold = hold || cell.outputs.get("requests").is_none_or(|a| a.rows == Some(0));
+        let barred = verdicts
+            .barred
+            .contains_key(&(stage.to_owned(), cell.coordinates.to_string()));
+        let hold = hold
+            || cell
+                .outputs
+                .get("requests")
+                .is_none_or(|a| a.rows == Some(0));
         (cell.status == CellStatus::Ok && !barred && hold).then(|| {
             control.check()?;
             let rows = CellRows::read(store, cell);
-            control.progress(done.fetch_add(1, Ordering::Relaxed) + 1, Some(all), "cells read");
+            control.progress(
+                done.fetch_add(1, Ordering::Relaxed) + 1,
+                Some(all),
+                "cells read",
+            );
             rows
         })
     };

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use artifacts::Store;
-use pipeline::{Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step};
+use pipeline::{
+    Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
+};
 use rayon::prelude::*;
 use rows::Settings;
 use serde::{Deserialize, Serialize};
@@ -88,7 +90,11 @@ impl StageKind for Analyze {
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let (tables, problems) = plan(settings, library);
-        if problems.is_empty() { Ok(json!({ "tables": tables })) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(json!({ "tables": tables }))
+        } else {
+            Err(problems)
+        }
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
@@ -97,7 +103,11 @@ impl StageKind for Analyze {
 }
 
 fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
-    let Some(declared) = settings.get("tables").and_then(Json::as_object).filter(|t| !t.is_empty()) else {
+    let Some(declared) = settings
+        .get("tables")
+        .and_then(Json::as_object)
+        .filter(|t| !t.is_empty())
+    else {
         let problem = Problem::at(&["tables"], "an analyze stage needs at least one table")
             .hint("for instance `tables: {cells: {operator: cell-summary}}`");
         return (Vec::new(), vec![problem]);
@@ -106,11 +116,19 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
     let operators: Vec<&str> = ALL.iter().map(|o| o.name()).collect();
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
     let (mut earlier, mut broken) = (BTreeMap::<String, Vec<Spec>>::new(), Vec::new());
-    for (i, (name, value)) in names.iter().filter_map(|name| declared.get_key_value(name)).enumerate() {
+    for (i, (name, value)) in names
+        .iter()
+        .filter_map(|name| declared.get_key_value(name))
+        .enumerate()
+    {
         let route = [Step::Key("tables".to_owned()), Step::Key(name.clone())];
         let mut values = value.as_object().cloned().unwrap_or_default();
         let named = values.shift_remove("operator");
-        let settings = Settings { values, route: &route, what: format!("table `{name}`") };
+        let settings = Settings {
+            values,
+            route: &route,
+            what: format!("table `{name}`"),
+        };
         let mut found = Vec::new();
         if !is_name(name) {
             found.push(
@@ -122,19 +140,31 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         let named = named.as_ref().and_then(Json::as_str);
         match (named, named.and_then(operator)) {
             (_, Some(operator)) => {
-                let scope = Scope { earlier: &earlier, broken: &broken, later: &names[i..], library };
+                let scope = Scope {
+                    earlier: &earlier,
+                    broken: &broken,
+                    later: &names[i..],
+                    library,
+                };
                 match operator.plan(&settings, &scope) {
                     Ok(plan) => {
                         earlier.insert(name.clone(), plan.columns);
                         let (name, operator) = (name.clone(), operator.name().to_owned());
-                        planned.push(Planned { name, operator, parameters: plan.parameters });
+                        planned.push(Planned {
+                            name,
+                            operator,
+                            parameters: plan.parameters,
+                        });
                     }
                     Err(more) => found.extend(more),
                 }
             }
             (Some(wrong), None) => found.push(
                 settings
-                    .problem(&[Step::Key("operator".to_owned())], format!("there is no operator `{wrong}`"))
+                    .problem(
+                        &[Step::Key("operator".to_owned())],
+                        format!("there is no operator `{wrong}`"),
+                    )
                     .hint(rows::did_you_mean(wrong, &operators)),
             ),
             (None, None) => found.push(
@@ -155,10 +185,15 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
 /// alphabetical: the order of keys in the file decides nothing. Tables that need each other
 /// come last, to be refused.
 fn order(declared: &serde_json::Map<String, Json>) -> Vec<String> {
-    let mut left: BTreeMap<&String, Vec<String>> =
-        declared.iter().map(|(name, value)| (name, sources(value, declared))).collect();
+    let mut left: BTreeMap<&String, Vec<String>> = declared
+        .iter()
+        .map(|(name, value)| (name, sources(value, declared)))
+        .collect();
     let mut names: Vec<String> = Vec::new();
-    while let Some(next) = left.iter().find(|(_, needs)| needs.iter().all(|n| names.contains(n))) {
+    while let Some(next) = left
+        .iter()
+        .find(|(_, needs)| needs.iter().all(|n| names.contains(n)))
+    {
         let next = (*next.0).clone();
         left.remove(&next);
         names.push(next);
@@ -172,17 +207,25 @@ fn sources(value: &Json, declared: &serde_json::Map<String, Json>) -> Vec<String
     match value {
         Json::Object(entries) => {
             let named = |(key, value): (&String, &Json)| match (key.as_str(), value) {
-                ("from" | "table", Json::String(name)) if declared.contains_key(name) => vec![name.clone()],
+                ("from" | "table", Json::String(name)) if declared.contains_key(name) => {
+                    vec![name.clone()]
+                }
                 // A query names its tables among other words.
                 ("query", Json::String(text)) => {
                     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                    words.filter(|w| declared.contains_key(*w)).map(str::to_owned).collect()
+                    words
+                        .filter(|w| declared.contains_key(*w))
+                        .map(str::to_owned)
+                        .collect()
                 }
                 (_, value) => sources(value, declared),
             };
             entries.iter().flat_map(named).collect()
         }
-        Json::Array(items) => items.iter().flat_map(|item| sources(item, declared)).collect(),
+        Json::Array(items) => items
+            .iter()
+            .flat_map(|item| sources(item, declared))
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -222,14 +265,26 @@ pub(crate) fn run_holding(
     let mut done = Done::default();
     for (i, table) in planned.iter().enumerate() {
         control.check()?;
-        control.progress(i as u64, Some(planned.len() as u64), format!("table {}", table.name));
+        control.progress(
+            i as u64,
+            Some(planned.len() as u64),
+            format!("table {}", table.name),
+        );
         let operator = operator(&table.operator)
             .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
-        let context = Context { loads: &loads, tables: &tables, seed, control };
-        let frame = operator.run(&table.parameters, &context).and_then(Frame::settle).map_err(|mut f| {
-            f.reason = format!("table `{}` ({}): {}", table.name, table.operator, f.reason);
-            f
-        })?;
+        let context = Context {
+            loads: &loads,
+            tables: &tables,
+            seed,
+            control,
+        };
+        let frame = operator
+            .run(&table.parameters, &context)
+            .and_then(Frame::settle)
+            .map_err(|mut f| {
+                f.reason = format!("table `{}` ({}): {}", table.name, table.operator, f.reason);
+                f
+            })?;
         tables.insert(table.name.clone(), frame);
     }
     // Each table is laid out by itself, in parallel; the outputs stand in the order of the tables.
@@ -247,7 +302,12 @@ pub(crate) fn run_holding(
     for load in &loads {
         for missing in &load.missing {
             let at: Vec<String> = missing.at.iter().map(|(n, v)| format!("{n}={v}")).collect();
-            done.warnings.push(format!("{} {} does not enter: {}", load.stage, at.join(","), missing.why));
+            done.warnings.push(format!(
+                "{} {} does not enter: {}",
+                load.stage,
+                at.join(","),
+                missing.why
+            ));
         }
     }
     Ok(done)

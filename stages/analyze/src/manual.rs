@@ -15,7 +15,10 @@ const REPEATED: &[&str] = &["_n", "_std", "_min", "_p50", "_p90", "_p95", "_p99"
 fn flow(value: &Json) -> String {
     match value {
         Json::Object(map) => {
-            let parts: Vec<String> = map.iter().map(|(k, v)| format!("{k}: {}", flow(v))).collect();
+            let parts: Vec<String> = map
+                .iter()
+                .map(|(k, v)| format!("{k}: {}", flow(v)))
+                .collect();
             format!("{{{}}}", parts.join(", "))
         }
         Json::Array(list) => format!("[{}]", list.iter().map(flow).collect::<Vec<_>>().join(", ")),
@@ -45,8 +48,12 @@ fn shown(table: &artifacts::Table, column: &str) -> String {
 
 /// One line per parameter of a schema: name, whether required, default, meaning.
 fn parameters(schema: &Json) -> String {
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .collect();
     let mut text = String::new();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let meaning = property["description"].as_str().unwrap_or_default();
@@ -57,7 +64,11 @@ fn parameters(schema: &Json) -> String {
         };
         writeln!(text, "- `{name}` ({state}): {meaning}").unwrap();
     }
-    if text.is_empty() { "- none\n".to_owned() } else { text }
+    if text.is_empty() {
+        "- none\n".to_owned()
+    } else {
+        text
+    }
 }
 
 fn page() -> String {
@@ -80,7 +91,12 @@ fn page() -> String {
             .find(|(_, v)| v["operator"] == page.name)
             .unwrap_or_else(|| panic!("no example of {}", page.name));
         let made = table(&done, name);
-        writeln!(text, "\n## {}\n\n{}\n\n{}\n", page.name, page.summary, page.source).unwrap();
+        writeln!(
+            text,
+            "\n## {}\n\n{}\n\n{}\n",
+            page.name, page.summary, page.source
+        )
+        .unwrap();
         writeln!(
             text,
             "```yaml\n{name}: {}\n```\n\nParameters:\n\n{}",
@@ -94,25 +110,55 @@ fn page() -> String {
             .filter(|k| !k.is_empty())
             .map(|k| format!("`{k}` = {}", shown(&made, k)))
             .collect();
-        let keyed = if first.is_empty() { "no keys: one row".to_owned() } else { first.join(", ") };
-        writeln!(text, "The example makes {} rows; the first ({keyed}):\n", made.rows()).unwrap();
-        writeln!(text, "| column | unit | first row | definition |\n|---|---|---|---|").unwrap();
+        let keyed = if first.is_empty() {
+            "no keys: one row".to_owned()
+        } else {
+            first.join(", ")
+        };
+        writeln!(
+            text,
+            "The example makes {} rows; the first ({keyed}):\n",
+            made.rows()
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "| column | unit | first row | definition |\n|---|---|---|---|"
+        )
+        .unwrap();
         let names = made.names();
         let mut skipped = false;
-        for column in names.iter().filter(|n| !keys.split(',').any(|k| k == n.as_str())) {
+        for column in names
+            .iter()
+            .filter(|n| !keys.split(',').any(|k| k == n.as_str()))
+        {
             let stem = REPEATED.iter().find_map(|end| column.strip_suffix(end));
-            if page.name == "cell-summary" && stem.is_some_and(|s| names.contains(&format!("{s}_std"))) {
+            if page.name == "cell-summary"
+                && stem.is_some_and(|s| names.contains(&format!("{s}_std")))
+            {
                 skipped = true;
                 continue;
             }
-            let (unit, meaning) = (made.unit(column).unwrap_or_default(), made.description(column).unwrap());
+            let (unit, meaning) = (
+                made.unit(column).unwrap_or_default(),
+                made.description(column).unwrap(),
+            );
             let value = shown(&made, column);
-            writeln!(text, "| `{column}` | {unit} | {value} | {} |", meaning.replace('|', "\\|")).unwrap();
+            writeln!(
+                text,
+                "| `{column}` | {unit} | {value} | {} |",
+                meaning.replace('|', "\\|")
+            )
+            .unwrap();
         }
         if skipped {
             let ends: Vec<String> = REPEATED.iter().map(|e| format!("`{e}`")).collect();
-            writeln!(text, "\nWhere there is `…_mean` of a metric there are also {}.", ends.join(", "))
-                .unwrap();
+            writeln!(
+                text,
+                "\nWhere there is `…_mean` of a metric there are also {}.",
+                ends.join(", ")
+            )
+            .unwrap();
         }
     }
     text
@@ -127,5 +173,8 @@ fn the_manual_says_what_the_operators_do() {
         std::fs::write(&path, &page).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/operators.md is not up to date: UPDATE_DOCS=1 cargo test -p analyze manual");
+    assert!(
+        kept == page,
+        "docs/operators.md is not up to date: UPDATE_DOCS=1 cargo test -p analyze manual"
+    );
 }

@@ -74,8 +74,13 @@ impl Scope<'_> {
         }
         if self.later.iter().any(|l| l == name) {
             return Err(settings
-                .problem(at, format!("the table `{name}` is itself made from this one"))
-                .hint("two tables cannot be made from each other: take one of them from elsewhere"));
+                .problem(
+                    at,
+                    format!("the table `{name}` is itself made from this one"),
+                )
+                .hint(
+                    "two tables cannot be made from each other: take one of them from elsewhere",
+                ));
         }
         let known: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
         let hint = if known.is_empty() {
@@ -83,7 +88,9 @@ impl Scope<'_> {
         } else {
             rows::did_you_mean(name, &known)
         };
-        Err(settings.problem(at, format!("there is no table `{name}` in this stage")).hint(hint))
+        Err(settings
+            .problem(at, format!("there is no table `{name}` in this stage"))
+            .hint(hint))
     }
 
     /// Checks that columns exist in an earlier table and hold numbers, and returns them.
@@ -97,25 +104,40 @@ impl Scope<'_> {
         columns: &[(Vec<Step>, &str)],
     ) -> Result<Vec<Spec>, Vec<Problem>> {
         let Some(specs) = self.table(settings, from.0, from.1).map_err(|p| vec![p])? else {
-            return Ok(columns.iter().map(|(_, name)| Spec::float(*name, "", "")).collect());
+            return Ok(columns
+                .iter()
+                .map(|(_, name)| Spec::float(*name, "", ""))
+                .collect());
         };
         let mut found = Vec::new();
         let mut problems = Vec::new();
         for (at, name) in columns {
             match specs.iter().find(|s| s.name == **name) {
                 Some(spec) if spec.is_number() => found.push(spec.clone()),
-                Some(_) => problems.push(
-                    settings.problem(at, format!("the column `{name}` of `{}` holds no numbers", from.1)),
-                ),
+                Some(_) => problems.push(settings.problem(
+                    at,
+                    format!("the column `{name}` of `{}` holds no numbers", from.1),
+                )),
                 None => {
-                    let known: Vec<&str> =
-                        specs.iter().filter(|s| s.is_number()).map(|s| s.name.as_str()).collect();
+                    let known: Vec<&str> = specs
+                        .iter()
+                        .filter(|s| s.is_number())
+                        .map(|s| s.name.as_str())
+                        .collect();
                     let message = format!("the table `{}` has no column `{name}`", from.1);
-                    problems.push(settings.problem(at, message).hint(rows::did_you_mean(name, &known)));
+                    problems.push(
+                        settings
+                            .problem(at, message)
+                            .hint(rows::did_you_mean(name, &known)),
+                    );
                 }
             }
         }
-        if problems.is_empty() { Ok(found) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(found)
+        } else {
+            Err(problems)
+        }
     }
 }
 
@@ -127,7 +149,10 @@ pub(crate) fn at(key: &str) -> Vec<Step> {
 /// Returns the routes to the items of a list, each with the item.
 pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a str)> {
     let route = |i| vec![Step::Key(key.to_owned()), Step::Index(i)];
-    list.iter().enumerate().map(|(i, name)| (route(i), name.as_str())).collect()
+    list.iter()
+        .enumerate()
+        .map(|(i, name)| (route(i), name.as_str()))
+        .collect()
 }
 
 /// What an operator may see while it makes a table.
@@ -144,7 +169,9 @@ impl Context<'_> {
     /// # Errors
     /// If there is none of this name (planning has checked it).
     pub(crate) fn table(&self, name: &str) -> Result<&Frame, Failure> {
-        self.tables.get(name).ok_or_else(|| Failure::failed(format!("there is no table `{name}`")))
+        self.tables
+            .get(name)
+            .ok_or_else(|| Failure::failed(format!("there is no table `{name}`")))
     }
 
     /// Returns the named load input, or the only one.
@@ -179,5 +206,6 @@ impl Context<'_> {
 /// # Errors
 /// If they are not those this version writes.
 pub(crate) fn parameters<T: DeserializeOwned>(parameters: &Json) -> Result<T, Failure> {
-    serde_json::from_value(parameters.clone()).map_err(|e| Failure::failed(format!("parameters: {e}")))
+    serde_json::from_value(parameters.clone())
+        .map_err(|e| Failure::failed(format!("parameters: {e}")))
 }

@@ -15,15 +15,26 @@ use crate::operators::{ALL, decision};
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let place = |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{name}"));
+    let place = |name: &str| {
+        header
+            .iter()
+            .position(|h| *h == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    };
     let rows = lines.filter(|l| !l.is_empty()).map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
         let scalar = |name: &&str| {
             let field = fields[place(name)];
             let field = field.strip_suffix(" users").unwrap_or(field);
-            field.parse::<i64>().map_or_else(|_| Scalar::Text(field.to_owned()), Scalar::Int)
+            field
+                .parse::<i64>()
+                .map_or_else(|_| Scalar::Text(field.to_owned()), Scalar::Int)
         };
-        let number = |name: &&str| fields[place(name)].parse::<f64>().map_or(Scalar::Null, Scalar::Float);
+        let number = |name: &&str| {
+            fields[place(name)]
+                .parse::<f64>()
+                .map_or(Scalar::Null, Scalar::Float)
+        };
         Row {
             key: keys.iter().map(scalar).collect(),
             values: numbers.iter().map(number).collect(),
@@ -33,7 +44,10 @@ pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
     let frame = Frame {
         level: Level::Cell,
         keys: keys.iter().map(|k| (*k).to_owned()).collect(),
-        specs: numbers.iter().map(|n| Spec::float(*n, "", "as published")).collect(),
+        specs: numbers
+            .iter()
+            .map(|n| Spec::float(*n, "", "as published"))
+            .collect(),
         rows: rows.collect(),
         missing: Vec::new(),
     };
@@ -43,12 +57,26 @@ pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
 pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
     let operator = ALL.iter().find(|o| o.name() == operator).unwrap();
     let tables = BTreeMap::from([("t".to_owned(), frame)]);
-    let context = Context { loads: &[], tables: &tables, seed: 164, control: &Control::quiet() };
-    operator.run(parameters, &context).unwrap().settle().unwrap()
+    let context = Context {
+        loads: &[],
+        tables: &tables,
+        seed: 164,
+        control: &Control::quiet(),
+    };
+    operator
+        .run(parameters, &context)
+        .unwrap()
+        .settle()
+        .unwrap()
 }
 
 fn at<'a>(frame: &'a Frame, key: &[&str]) -> &'a [Scalar] {
-    let found = frame.rows.iter().find(|r| r.key.iter().map(ToString::to_string).eq(key.iter().copied()));
+    let found = frame.rows.iter().find(|r| {
+        r.key
+            .iter()
+            .map(ToString::to_string)
+            .eq(key.iter().copied())
+    });
     &found.unwrap_or_else(|| panic!("no row {key:?}")).values
 }
 
@@ -62,7 +90,10 @@ pub(crate) fn two_engines(text: &str) -> Frame {
     let mut long = "model,engine,tok_s\n".to_owned();
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        long.push_str(&format!("{0},vllm,{1}\n{0},sglang,{2}\n", fields[0], fields[1], fields[2]));
+        long.push_str(&format!(
+            "{0},vllm,{1}\n{0},sglang,{2}\n",
+            fields[0], fields[1], fields[2]
+        ));
     }
     table(&long, &["model", "engine"], &["tok_s"])
 }
@@ -82,29 +113,50 @@ fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
         ("llama-3-1-8b-instruct", Scalar::Float(4096.0)),
         ("gemma-3-4b-it", Scalar::Null),
     ] {
-        assert_eq!(column(&found, &[model], "crossover_at"), expected, "{model}");
+        assert_eq!(
+            column(&found, &[model], "crossover_at"),
+            expected,
+            "{model}"
+        );
     }
     // One value a side: the change is seen, its certainty is not known.
-    assert_eq!(column(&found, &["llama-3-1-8b-instruct"], "certain"), Scalar::Null);
+    assert_eq!(
+        column(&found, &["llama-3-1-8b-instruct"], "certain"),
+        Scalar::Null
+    );
 }
 
 #[test]
 fn the_printed_percentages_of_the_winners_reproduce_at_integer_rounding() {
-    for text in
-        [include_str!("../oracles/h002_throughput.csv"), include_str!("../oracles/h002_structured.csv")]
-    {
+    for text in [
+        include_str!("../oracles/h002_throughput.csv"),
+        include_str!("../oracles/h002_structured.csv"),
+    ] {
         let parameters = json!({
             "from": "t", "pair": {"axis": "engine", "a": "vllm", "b": "sglang"}, "columns": ["tok_s"],
         });
         let deltas = run("paired-deltas", &parameters, two_engines(text));
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
-            let Scalar::Float(ratio) = column(&deltas, &[fields[0]], "tok_s_ratio") else { panic!("{line}") };
-            let (name, times) = if ratio > 1.0 { ("vLLM", ratio) } else { ("SGLang", 1.0 / ratio) };
+            let Scalar::Float(ratio) = column(&deltas, &[fields[0]], "tok_s_ratio") else {
+                panic!("{line}")
+            };
+            let (name, times) = if ratio > 1.0 {
+                ("vLLM", ratio)
+            } else {
+                ("SGLang", 1.0 / ratio)
+            };
             let percent = ((times - 1.0) * 100.0).round();
-            let label = if percent == 0.0 { "Tie".to_owned() } else { format!("{name} +{percent}%") };
+            let label = if percent == 0.0 {
+                "Tie".to_owned()
+            } else {
+                format!("{name} +{percent}%")
+            };
             let printed = fields[3];
-            assert!(label == printed || (label == "Tie" && printed.starts_with("Tie")), "{line}: {label}");
+            assert!(
+                label == printed || (label == "Tie" && printed.starts_with("Tie")),
+                "{line}: {label}"
+            );
         }
     }
 }
@@ -118,8 +170,16 @@ fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
         });
         let wins = run("wins", &parameters, two_engines(text));
         let of = |engine: &str, name: &str| column(&wins, &[engine], name).as_f64().unwrap();
-        assert_eq!(of("vllm", "wins") + of("sglang", "wins") + of("vllm", "ties"), 14.0);
-        (of("vllm", "wins"), of("sglang", "wins"), of("vllm", "ties"), of("vllm", "strict_wins"))
+        assert_eq!(
+            of("vllm", "wins") + of("sglang", "wins") + of("vllm", "ties"),
+            14.0
+        );
+        (
+            of("vllm", "wins"),
+            of("sglang", "wins"),
+            of("vllm", "ties"),
+            of("vllm", "strict_wins"),
+        )
     };
     // By hand from the table: five for one side, four for the other, five equal.
     assert_eq!(count(0.0), (5.0, 4.0, 5.0, 5.0));
@@ -131,7 +191,11 @@ fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
 fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_off_tenfold() {
     let speedups = include_str!("../oracles/v1_cross_model_speedup_n16.csv");
     let efficiencies = include_str!("../oracles/v1_appendix_i_efficiency_n16.csv");
-    let printed = table(efficiencies, &["model", "phase", "workload"], &["mean_parallel_efficiency"]);
+    let printed = table(
+        efficiencies,
+        &["model", "phase", "workload"],
+        &["mean_parallel_efficiency"],
+    );
     // The published speedup is a mean over phases: average the printed efficiencies alike.
     let parameters = json!({
         "from": "t", "over": ["phase"], "columns": ["mean_parallel_efficiency"], "confidence": 0.95,
@@ -140,7 +204,9 @@ fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_o
     let (mut exact, mut close, mut off) = (0, 0, Vec::new());
     for line in speedups.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let mean = column(&means, &fields[..2], "mean_parallel_efficiency_mean").as_f64().unwrap();
+        let mean = column(&means, &fields[..2], "mean_parallel_efficiency_mean")
+            .as_f64()
+            .unwrap();
         let expected = fields[2].parse::<f64>().unwrap() / 16.0;
         // Half a unit of the last printed digit on either side; then a tenth.
         if (mean - expected).abs() <= 0.005 / 16.0 + 0.0005 {
@@ -152,7 +218,10 @@ fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_o
         }
     }
     assert_eq!((exact, close, off.len()), (4, 3, 3), "{off:#?}");
-    let (_, factor) = off.iter().find(|(line, _)| line.starts_with("llama3.2-3b,balanced_2k")).unwrap();
+    let (_, factor) = off
+        .iter()
+        .find(|(line, _)| line.starts_with("llama3.2-3b,balanced_2k"))
+        .unwrap();
     assert!((8.0..12.0).contains(factor), "{factor}");
 }
 
@@ -165,8 +234,12 @@ fn the_published_saturation_fit_comes_out_of_the_operator_with_its_single_degree
         "confidence": 0.95,
     });
     let fit = run("fit", &parameters, points);
-    let value = |name: &str, column_name: &str| column(&fit, &[name], column_name).as_f64().unwrap();
-    assert_eq!(format!("{:.2} {:.2}", value("vmax", "value"), value("k", "value")), "8351.11 410.92");
+    let value =
+        |name: &str, column_name: &str| column(&fit, &[name], column_name).as_f64().unwrap();
+    assert_eq!(
+        format!("{:.2} {:.2}", value("vmax", "value"), value("k", "value")),
+        "8351.11 410.92"
+    );
     assert_eq!(value("k", "df"), 1.0);
     // The interval of K contains 0: three points say little about saturation.
     assert!(value("k", "ci_low") < 0.0);
@@ -175,18 +248,33 @@ fn the_published_saturation_fit_comes_out_of_the_operator_with_its_single_degree
 #[test]
 fn the_published_decisions_follow_from_holm_and_the_interval() {
     let text = include_str!("../oracles/v3_head_to_head.csv");
-    let table = table(text, &["workload"], &["ci95_lo", "ci95_hi", "wilcoxon_p_raw", "wilcoxon_p_holm"]);
+    let table = table(
+        text,
+        &["workload"],
+        &["ci95_lo", "ci95_hi", "wilcoxon_p_raw", "wilcoxon_p_holm"],
+    );
     let number = |row: &Row, i: usize| row.values[i].as_f64().unwrap();
     let raw: Vec<f64> = table.rows.iter().map(|r| number(r, 2)).collect();
     // The adjustment and the rule are those of the comparison operators.
     let tests: Vec<(usize, Option<f64>)> = raw.iter().map(|p| (0, Some(*p))).collect();
-    let adjusted = decision::adjust(&tests, decision::Family::Table, &[], &["workload".to_owned()]);
-    assert_eq!(adjusted[0].family.as_deref(), Some("all columns by workload (5 tests)"));
+    let adjusted = decision::adjust(
+        &tests,
+        decision::Family::Table,
+        &[],
+        &["workload".to_owned()],
+    );
+    assert_eq!(
+        adjusted[0].family.as_deref(),
+        Some("all columns by workload (5 tests)")
+    );
     let (mut directional, mut rest) = (Vec::new(), Vec::new());
     for (row, adjusted) in table.rows.iter().zip(adjusted) {
         let p = adjusted.holm.unwrap();
         assert!((p - number(row, 3)).abs() <= 5.0 * 0.5e-6);
-        let interval = statistics::Interval { low: number(row, 0), high: number(row, 1) };
+        let interval = statistics::Interval {
+            low: number(row, 0),
+            high: number(row, 1),
+        };
         let value = |name: &str| (name == "holm_p").then_some(p);
         let label = row.key[0].to_string();
         match decision::Rule::usual(0.05).verdict(&value, Some(interval), false) {
@@ -195,5 +283,13 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
         }
     }
     assert_eq!(rest, ["balanced_2k: no-evidence"]);
-    assert_eq!(directional, ["long_decode", "long_prefill_8k", "repeated_prefix", "short_decode"]);
+    assert_eq!(
+        directional,
+        [
+            "long_decode",
+            "long_prefill_8k",
+            "repeated_prefix",
+            "short_decode"
+        ]
+    );
 }

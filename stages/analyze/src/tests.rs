@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
-use pipeline::{CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step};
+use pipeline::{
+    CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step,
+};
 use rows::{Request, synthetic};
 use serde_json::json;
 
@@ -24,7 +26,10 @@ pub(crate) fn canonical(tables: &Json) -> Result<Json, Vec<Problem>> {
     canonical_with(tables, &NoLibrary)
 }
 
-pub(crate) fn canonical_with(tables: &Json, library: &dyn pipeline::Library) -> Result<Json, Vec<Problem>> {
+pub(crate) fn canonical_with(
+    tables: &Json,
+    library: &dyn pipeline::Library,
+) -> Result<Json, Vec<Problem>> {
     pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), library)
 }
 
@@ -71,7 +76,13 @@ pub(crate) fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> In
 /// A sample a second from 0 s to 5 s: GPU 0 draws 100 W and 10 W more each second, GPU 1 50 W.
 fn gpu_telemetry() -> Table {
     let rows: Vec<(i64, i64)> = (0..=5).flat_map(|s| [(s, 0), (s, 1)]).collect();
-    let power = |(s, gpu): &(i64, i64)| Some(if *gpu == 0 { 100.0 + 10.0 * *s as f64 } else { 50.0 });
+    let power = |(s, gpu): &(i64, i64)| {
+        Some(if *gpu == 0 {
+            100.0 + 10.0 * *s as f64
+        } else {
+            50.0
+        })
+    };
     let share = |_: &(i64, i64)| Some(0.5);
     let columns = vec![
         Column::int("at_ns", rows.iter().map(|(s, _)| Some(s * 1_000_000_000))),
@@ -102,10 +113,14 @@ fn host_telemetry() -> Table {
 
 /// Two processes of the server and ourselves.
 fn process_telemetry() -> Table {
-    let rows: Vec<(i64, &str, f64)> =
-        (0..=5).flat_map(|s| [(s, "server", 1.0), (s, "server", 0.5), (s, "client", 0.25)]).collect();
+    let rows: Vec<(i64, &str, f64)> = (0..=5)
+        .flat_map(|s| [(s, "server", 1.0), (s, "server", 0.5), (s, "client", 0.25)])
+        .collect();
     let columns = vec![
-        Column::int("at_ns", rows.iter().map(|(s, _, _)| Some(s * 1_000_000_000))),
+        Column::int(
+            "at_ns",
+            rows.iter().map(|(s, _, _)| Some(s * 1_000_000_000)),
+        ),
         Column::text("role", rows.iter().map(|(_, role, _)| Some(*role))),
         Column::float("cpu", rows.iter().map(|(_, _, cpu)| Some(*cpu))),
         Column::int("memory_bytes", rows.iter().map(|_| Some(10))),
@@ -149,12 +164,22 @@ pub(crate) fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
         text("reason", &|b| b.1.into()),
     ]);
     let census = Table::new(vec![Column::text("stage", [Some("ladder")])]);
-    let tables = [("exclusions", exclusions.unwrap()), ("census", census.unwrap())];
-    synthetic::input("checks", "verify", vec![synthetic::cell(store, &[], Json::Null, &tables).unwrap()])
+    let tables = [
+        ("exclusions", exclusions.unwrap()),
+        ("census", census.unwrap()),
+    ];
+    synthetic::input(
+        "checks",
+        "verify",
+        vec![synthetic::cell(store, &[], Json::Null, &tables).unwrap()],
+    )
 }
 
 pub(crate) fn inputs(store: &Store) -> Vec<Input> {
-    vec![synthetic::input("ladder", "load", ladder(store)), verification(store, &[])]
+    vec![
+        synthetic::input("ladder", "load", ladder(store)),
+        verification(store, &[]),
+    ]
 }
 
 fn tables_of(settings: &Json) -> Json {
@@ -207,8 +232,14 @@ pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Resul
 }
 
 fn bytes(done: &Done, name: &str) -> Vec<u8> {
-    let output = done.outputs.iter().find(|o| o.name == name).unwrap_or_else(|| panic!("no output {name}"));
-    let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
+    let output = done
+        .outputs
+        .iter()
+        .find(|o| o.name == name)
+        .unwrap_or_else(|| panic!("no output {name}"));
+    let Content::Bytes(bytes) = &output.content else {
+        panic!("{name} is a file")
+    };
     bytes.clone()
 }
 
@@ -225,7 +256,8 @@ pub(crate) fn store() -> (tempfile::TempDir, Store) {
 /// The row whose key columns have these values, as text.
 fn row(table: &Table, key: &[(&str, &str)]) -> usize {
     let fits = |row: &usize| {
-        key.iter().all(|(column, value)| table.value(column, *row).unwrap().to_string() == *value)
+        key.iter()
+            .all(|(column, value)| table.value(column, *row).unwrap().to_string() == *value)
     };
     let found: Vec<usize> = (0..table.rows()).filter(fits).collect();
     assert_eq!(found.len(), 1, "{key:?}");
@@ -244,20 +276,39 @@ fn energy_is_the_integral_by_hand() {
     let settings = json!({"one": {"operator": "energy", "gpus": [0]}, "all": {"operator": "energy"},
                           "none": {"operator": "energy", "gpus": [7]}});
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
-    let at = [("configuration", "serial"), ("concurrency", "1"), ("rep", "1")];
+    let at = [
+        ("configuration", "serial"),
+        ("concurrency", "1"),
+        ("rep", "1"),
+    ];
     let number = |name: &str, column: &str| {
         let table = table(&done, name);
         table.float(column).unwrap()[row(&table, &at)]
     };
     // Window 0 to 4.04 s; power 100 W + 10 W/s: 404 + 5 · 4.04² = 485.608 J.
     close(number("one", "energy"), 404.0 + 5.0 * 4.04 * 4.04);
-    close(number("one", "tokens_per_joule"), 40.0 / (404.0 + 5.0 * 4.04 * 4.04));
-    close(number("all", "energy"), 404.0 + 5.0 * 4.04 * 4.04 + 50.0 * 4.04);
-    assert_eq!((number("one", "n_samples"), number("all", "n_samples")), (Some(5.0), Some(10.0)));
-    assert_eq!((number("one", "interval_ms"), number("one", "gpus")), (Some(1000.0), Some(1.0)));
+    close(
+        number("one", "tokens_per_joule"),
+        40.0 / (404.0 + 5.0 * 4.04 * 4.04),
+    );
+    close(
+        number("all", "energy"),
+        404.0 + 5.0 * 4.04 * 4.04 + 50.0 * 4.04,
+    );
+    assert_eq!(
+        (number("one", "n_samples"), number("all", "n_samples")),
+        (Some(5.0), Some(10.0))
+    );
+    assert_eq!(
+        (number("one", "interval_ms"), number("one", "gpus")),
+        (Some(1000.0), Some(1.0))
+    );
     assert_eq!(number("none", "energy"), None);
     let none = table(&done, "none");
-    assert_eq!(none.text("why").unwrap()[0], Some("GPU 7: no power was read"));
+    assert_eq!(
+        none.text("why").unwrap()[0],
+        Some("GPU 7: no power was read")
+    );
 }
 
 #[test]
@@ -266,18 +317,28 @@ fn a_cell_without_gpu_telemetry_has_no_energy_and_says_why() {
     let rows = requests(4_000);
     let tables = [("requests", synthetic::requests_table(&rows).unwrap())];
     let cell = synthetic::cell(&store, &at("serial", 1, 1), Json::Null, &tables).unwrap();
-    let inputs = [synthetic::input("ladder", "load", vec![cell]), verification(&store, &[])];
-    let settings = json!({"joules": {"operator": "energy"}, "beside": {"operator": "telemetry-summary"}});
+    let inputs = [
+        synthetic::input("ladder", "load", vec![cell]),
+        verification(&store, &[]),
+    ];
+    let settings =
+        json!({"joules": {"operator": "energy"}, "beside": {"operator": "telemetry-summary"}});
     let done = analyze(&store, &inputs, &settings).unwrap();
     let joules = table(&done, "joules");
     assert_eq!(
-        (joules.float("energy").unwrap()[0], joules.float("tokens_per_joule").unwrap()[0]),
+        (
+            joules.float("energy").unwrap()[0],
+            joules.float("tokens_per_joule").unwrap()[0]
+        ),
         (None, None)
     );
     assert_eq!(joules.text("why").unwrap()[0], Some("no GPU was sampled"));
     let beside = table(&done, "beside");
     assert_eq!(
-        (beside.int("host_samples").unwrap()[0], beside.float("cpu_busy_mean").unwrap()[0]),
+        (
+            beside.int("host_samples").unwrap()[0],
+            beside.float("cpu_busy_mean").unwrap()[0]
+        ),
         (Some(0), None)
     );
 }
@@ -285,14 +346,29 @@ fn a_cell_without_gpu_telemetry_has_no_energy_and_says_why() {
 #[test]
 fn telemetry_is_summarised_as_by_hand() {
     let (_folder, store) = store();
-    let done =
-        analyze(&store, &inputs(&store), &json!({"beside": {"operator": "telemetry-summary"}})).unwrap();
+    let done = analyze(
+        &store,
+        &inputs(&store),
+        &json!({"beside": {"operator": "telemetry-summary"}}),
+    )
+    .unwrap();
     let beside = table(&done, "beside");
-    let at = row(&beside, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    let at = row(
+        &beside,
+        &[
+            ("configuration", "serial"),
+            ("concurrency", "1"),
+            ("rep", "1"),
+        ],
+    );
     let number = |column: &str| beside.float(column).unwrap()[at];
     // Within 0 to 4.04 s: samples at 0, 1, 2, 3 and 4 s; the first has no share of processor time.
     assert_eq!(
-        (number("host_samples"), number("process_samples"), number("gpu_samples")),
+        (
+            number("host_samples"),
+            number("process_samples"),
+            number("gpu_samples")
+        ),
         (Some(5.0), Some(5.0), Some(10.0))
     );
     close(number("cpu_busy_mean"), 0.25);
@@ -303,16 +379,31 @@ fn telemetry_is_summarised_as_by_hand() {
     close(number("client_cpu_mean"), 0.25);
     close(number("gpu_power_w_mean"), (120.0 + 50.0) / 2.0);
     close(number("gpu_power_w_max"), 140.0);
-    assert_eq!((number("temperature_c_mean"), number("frequency_mhz_max")), (None, None));
+    assert_eq!(
+        (number("temperature_c_mean"), number("frequency_mhz_max")),
+        (None, None)
+    );
 }
 
 #[test]
 fn a_cell_is_summarised_as_by_hand() {
     let (_folder, store) = store();
-    let done = analyze(&store, &inputs(&store), &json!({"cells": {"operator": "cell-summary"}})).unwrap();
+    let done = analyze(
+        &store,
+        &inputs(&store),
+        &json!({"cells": {"operator": "cell-summary"}}),
+    )
+    .unwrap();
     let cells = table(&done, "cells");
     assert_eq!(cells.rows(), 18);
-    let at = row(&cells, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    let at = row(
+        &cells,
+        &[
+            ("configuration", "serial"),
+            ("concurrency", "1"),
+            ("rep", "1"),
+        ],
+    );
     let number = |column: &str| cells.float(column).unwrap()[at];
     // Window 4.04 s: four requests of ten tokens, ends at 1.01, 2.02, 3.03 and 4.04 s.
     close(number("window_s"), 4.04);
@@ -323,15 +414,30 @@ fn a_cell_is_summarised_as_by_hand() {
     close(number("ttft_ms_p50"), 1.0);
     close(number("e2e_latency_ms_p50"), 2_525.0);
     close(number("e2e_latency_ms_p99"), 3_030.0 + 0.97 * 1_010.0);
-    close(number("tpot_ms_mean"), (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0);
+    close(
+        number("tpot_ms_mean"),
+        (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0,
+    );
     // Chunks are even, so the gaps of a request are its TPOT; nine gaps a request.
     close(number("icl_ms_n"), 36.0);
-    close(number("itl_ms_mean"), (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0);
+    close(
+        number("itl_ms_mean"),
+        (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0,
+    );
     close(number("client_lag_ms_p99"), 3.0 + 0.97);
     // A closed loop has no latency from the schedule.
-    assert_eq!((number("ttft_scheduled_ms_mean"), number("ttft_scheduled_ms_n")), (None, Some(0.0)));
+    assert_eq!(
+        (
+            number("ttft_scheduled_ms_mean"),
+            number("ttft_scheduled_ms_n")
+        ),
+        (None, Some(0.0))
+    );
     assert_eq!(cells.unit("output_throughput").as_deref(), Some("tok/s"));
-    assert_eq!(cells.metadata("keys").as_deref(), Some("configuration,concurrency,rep"));
+    assert_eq!(
+        cells.metadata("keys").as_deref(),
+        Some("configuration,concurrency,rep")
+    );
     assert_eq!(cells.metadata("level").as_deref(), Some("cell"));
 }
 
@@ -344,7 +450,10 @@ fn the_planted_truths_are_found() {
     let at = row(&means, &[("configuration", "serial"), ("concurrency", "1")]);
     assert_eq!(means.int("n").unwrap()[at], Some(3));
     let values = [40.0 / 4.04, 40.0 / 4.08, 40.0 / 4.12];
-    close(means.float("output_throughput_mean").unwrap()[at], values.iter().sum::<f64>() / 3.0);
+    close(
+        means.float("output_throughput_mean").unwrap()[at],
+        values.iter().sum::<f64>() / 3.0,
+    );
 
     let efficiency = table(&done, "efficiency");
     for (configuration, n, expected) in [
@@ -354,17 +463,31 @@ fn the_planted_truths_are_found() {
         ("batched", "2", 0.8),
         ("batched", "4", 0.6),
     ] {
-        let at = row(&efficiency, &[("configuration", configuration), ("concurrency", n)]);
+        let at = row(
+            &efficiency,
+            &[("configuration", configuration), ("concurrency", n)],
+        );
         let found = efficiency.float("parallel_efficiency").unwrap()[at].unwrap();
         // Windows are whole milliseconds: 2525 instead of 2525.0, 1683 instead of 1683.3.
-        assert!((found - expected).abs() < 2e-4, "{configuration} {n}: {found}");
+        assert!(
+            (found - expected).abs() < 2e-4,
+            "{configuration} {n}: {found}"
+        );
         let speedup = efficiency.float("speedup").unwrap()[at].unwrap();
         close(Some(speedup / n.parse::<f64>().unwrap()), found);
     }
 
     let multipliers = table(&done, "multipliers");
-    let at = row(&multipliers, &[("configuration", "serial"), ("concurrency", "4")]);
-    close(multipliers.float("e2e_latency_ms_p95_mean_multiplier").unwrap()[at], 1.0);
+    let at = row(
+        &multipliers,
+        &[("configuration", "serial"), ("concurrency", "4")],
+    );
+    close(
+        multipliers
+            .float("e2e_latency_ms_p95_mean_multiplier")
+            .unwrap()[at],
+        1.0,
+    );
 
     let breakdown = table(&done, "breakdown");
     let at = row(&breakdown, &[("configuration", "batched")]);
@@ -375,7 +498,10 @@ fn the_planted_truths_are_found() {
     let deltas = table(&done, "deltas");
     assert_eq!(deltas.rows(), 3);
     let at = row(&deltas, &[("concurrency", "1")]);
-    assert_eq!(deltas.float("output_throughput_delta").unwrap()[at], Some(0.0));
+    assert_eq!(
+        deltas.float("output_throughput_delta").unwrap()[at],
+        Some(0.0)
+    );
     let at = row(&deltas, &[("concurrency", "2")]);
     assert!((deltas.float("output_throughput_ratio").unwrap()[at].unwrap() - 1.6).abs() < 1e-3);
 
@@ -398,7 +524,14 @@ fn the_planted_truths_are_found() {
 
     // Of four requests that end at a quarter, half, … of 4.04 s, one ends within 2 s.
     let slo = table(&done, "slo");
-    let at = row(&slo, &[("configuration", "serial"), ("concurrency", "1"), ("rep", "1")]);
+    let at = row(
+        &slo,
+        &[
+            ("configuration", "serial"),
+            ("concurrency", "1"),
+            ("rep", "1"),
+        ],
+    );
     assert_eq!(slo.int("n_met").unwrap()[at], Some(1));
     close(slo.float("goodput").unwrap()[at], 1.0 / 4.04);
     let product = slo.float("slo_pass_rate").unwrap()[at].unwrap()
@@ -423,16 +556,28 @@ fn every_row_leads_down_to_raw_rows() {
     let done = analyze(&store, &inputs, &everything()).unwrap();
     let mut raw: BTreeMap<String, u64> = BTreeMap::new();
     for cell in &inputs[0].cells {
-        raw.extend(cell.outputs.values().map(|a| (a.digest.to_string(), a.rows.unwrap())));
+        raw.extend(
+            cell.outputs
+                .values()
+                .map(|a| (a.digest.to_string(), a.rows.unwrap())),
+        );
     }
-    for output in done.outputs.iter().filter(|o| !o.name.ends_with(".lineage")) {
+    for output in done
+        .outputs
+        .iter()
+        .filter(|o| !o.name.ends_with(".lineage"))
+    {
         let rows = table(&done, &output.name).rows();
         assert!(rows > 0, "{}", output.name);
         for row in 0..rows {
             let ends = follow(&done, &output.name, row);
             assert!(!ends.is_empty(), "{} row {row}", output.name);
             for (digest, end) in ends {
-                assert!(end as u64 <= raw[&digest], "{} row {row} ends in row {end}", output.name);
+                assert!(
+                    end as u64 <= raw[&digest],
+                    "{} row {row} ends in row {end}",
+                    output.name
+                );
                 assert!(digest.parse::<Digest>().is_ok());
             }
         }
@@ -440,7 +585,10 @@ fn every_row_leads_down_to_raw_rows() {
     // The summary of a cell stands on its four measured rows, not on the warm-up.
     let lineage = table(&done, "cells.lineage");
     assert_eq!(
-        (lineage.int("source_row_start").unwrap()[0], lineage.int("source_row_end").unwrap()[0]),
+        (
+            lineage.int("source_row_start").unwrap()[0],
+            lineage.int("source_row_end").unwrap()[0]
+        ),
         (Some(1), Some(5))
     );
 }
@@ -448,10 +596,17 @@ fn every_row_leads_down_to_raw_rows() {
 fn follow(done: &Done, name: &str, row: usize) -> Vec<(String, usize)> {
     let lineage = table(done, &format!("{name}.lineage"));
     let (rows, source) = (lineage.int("row").unwrap(), lineage.text("source").unwrap());
-    let (start, end) = (lineage.int("source_row_start").unwrap(), lineage.int("source_row_end").unwrap());
+    let (start, end) = (
+        lineage.int("source_row_start").unwrap(),
+        lineage.int("source_row_end").unwrap(),
+    );
     let mut ends = Vec::new();
     for i in (0..lineage.rows()).filter(|i| rows[*i] == Some(row as i64)) {
-        let (source, start, end) = (source[i].unwrap(), start[i].unwrap() as usize, end[i].unwrap() as usize);
+        let (source, start, end) = (
+            source[i].unwrap(),
+            start[i].unwrap() as usize,
+            end[i].unwrap() as usize,
+        );
         assert!(start < end);
         if source.starts_with("b3:") {
             ends.push((source.to_owned(), end));
@@ -467,12 +622,20 @@ fn barred_and_failed_cells_never_enter_and_are_named() {
     let (_folder, store) = store();
     let mut cells = ladder(&store);
     let gone = at("serial", 4, 3);
-    let place =
-        cells.iter().position(|c| c.coordinates.0.iter().map(|(_, v)| v).eq(gone.iter().map(|(_, v)| v)));
+    let place = cells.iter().position(|c| {
+        c.coordinates
+            .0
+            .iter()
+            .map(|(_, v)| v)
+            .eq(gone.iter().map(|(_, v)| v))
+    });
     cells[place.unwrap()] = synthetic::missing(&gone, CellStatus::Hung, "no row for 60 s");
     let inputs = [
         synthetic::input("ladder", "load", cells),
-        verification(&store, &[("configuration=serial,concurrency=4,rep=2", "3 of 4 rows ok")]),
+        verification(
+            &store,
+            &[("configuration=serial,concurrency=4,rep=2", "3 of 4 rows ok")],
+        ),
     ];
     let done = analyze(&store, &inputs, &everything()).unwrap();
     assert_eq!(table(&done, "cells").rows(), 16);
@@ -487,13 +650,19 @@ fn barred_and_failed_cells_never_enter_and_are_named() {
     let note: Vec<pipeline::stage::MissingCell> =
         serde_json::from_str(&means.metadata("missing").unwrap()).unwrap();
     assert_eq!(note.len(), 2);
-    assert_eq!(note[0].coordinates.to_string(), "configuration=serial,concurrency=4,rep=2");
+    assert_eq!(
+        note[0].coordinates.to_string(),
+        "configuration=serial,concurrency=4,rep=2"
+    );
     assert_eq!(note[0].reason, "gate row-status: 3 of 4 rows ok");
     assert_eq!(done.warnings.len(), 2);
     let comparison = table(&done, "comparison");
     assert_eq!(comparison.int("n").unwrap()[0], Some(7));
     assert_eq!(
-        comparison.text("missing").unwrap()[0].unwrap().matches("configuration=serial").count(),
+        comparison.text("missing").unwrap()[0]
+            .unwrap()
+            .matches("configuration=serial")
+            .count(),
         2,
         "{:?}",
         comparison.text("missing").unwrap()[0]
@@ -506,10 +675,19 @@ fn rows_that_nobody_verified_are_refused() {
     let settings = json!({"cells": {"operator": "cell-summary"}});
     let alone = [synthetic::input("ladder", "load", ladder(&store))];
     let failure = analyze(&store, &alone, &settings).err().unwrap();
-    assert_eq!(failure.reason, "no verify stage among `needs` covers the load stage `ladder`");
-    let other = [synthetic::input("ramp", "load", ladder(&store)), verification(&store, &[])];
+    assert_eq!(
+        failure.reason,
+        "no verify stage among `needs` covers the load stage `ladder`"
+    );
+    let other = [
+        synthetic::input("ramp", "load", ladder(&store)),
+        verification(&store, &[]),
+    ];
     let failure = analyze(&store, &other, &settings).err().unwrap();
-    assert_eq!(failure.reason, "no verify stage among `needs` covers the load stage `ramp`");
+    assert_eq!(
+        failure.reason,
+        "no verify stage among `needs` covers the load stage `ramp`"
+    );
 }
 
 #[test]
@@ -521,7 +699,12 @@ fn the_same_inputs_give_the_same_bytes_at_one_and_at_many_threads_in_any_order()
     inputs[0].cells.rotate_left(5);
     let other = analyze(&store, &inputs, &everything()).unwrap();
     for output in &one.outputs {
-        assert_eq!(bytes(&one, &output.name), bytes(&other, &output.name), "{}", output.name);
+        assert_eq!(
+            bytes(&one, &output.name),
+            bytes(&other, &output.name),
+            "{}",
+            output.name
+        );
     }
 }
 
@@ -529,12 +712,20 @@ fn the_same_inputs_give_the_same_bytes_at_one_and_at_many_threads_in_any_order()
 fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
     let (_folder, store) = store();
     let done = analyze(&store, &inputs(&store), &everything()).unwrap();
-    for output in done.outputs.iter().filter(|o| !o.name.ends_with(".lineage")) {
+    for output in done
+        .outputs
+        .iter()
+        .filter(|o| !o.name.ends_with(".lineage"))
+    {
         let table = table(&done, &output.name);
         assert!(table.metadata("operator").is_some() && table.metadata("parameters").is_some());
         let keys = table.metadata("keys").unwrap();
         for column in table.names() {
-            assert!(table.description(&column).is_some_and(|d| !d.is_empty()), "{} {column}", output.name);
+            assert!(
+                table.description(&column).is_some_and(|d| !d.is_empty()),
+                "{} {column}",
+                output.name
+            );
             let key = keys.split(',').any(|k| k == column);
             let number = table.float(&column).is_ok() && !key;
             let unitless = [
@@ -569,8 +760,10 @@ fn the_order_in_which_tables_are_declared_decides_nothing() {
         json!({"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["ok_rate"]}),
     );
     let of = |tables: [&(&str, Json); 2]| {
-        let tables: serde_json::Map<String, Json> =
-            tables.into_iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let tables: serde_json::Map<String, Json> = tables
+            .into_iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
         canonical(&Json::Object(tables)).unwrap()
     };
     assert_eq!(of([&cells, &means]), of([&means, &cells]));
@@ -604,7 +797,12 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
                     Step::Index(i) => i.to_string(),
                 })
                 .collect();
-            format!("{}: {} — {}", route.join("."), p.message, p.hint.as_deref().unwrap_or("-"))
+            format!(
+                "{}: {} — {}",
+                route.join("."),
+                p.message,
+                p.hint.as_deref().unwrap_or("-")
+            )
         })
         .collect();
     assert_eq!(
@@ -636,7 +834,10 @@ fn an_axis_that_does_not_exist_is_a_failure_with_the_nearest_name() {
         "means": {"operator": "aggregate", "from": "cells", "over": ["reps"], "columns": ["ok_rate"]},
     });
     let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
-    assert_eq!(failure.reason, "table `means` (aggregate): `reps` is no key column of the table `cells`");
+    assert_eq!(
+        failure.reason,
+        "table `means` (aggregate): `reps` is no key column of the table `cells`"
+    );
     assert_eq!(failure.hint.as_deref(), Some("did you mean `rep`?"));
 }
 
@@ -647,10 +848,19 @@ fn a_ladder_without_its_first_rung_has_no_efficiency() {
         .into_iter()
         .filter(|c| c.coordinates.get("concurrency") != Some(&Scalar::Int(1)))
         .collect();
-    let inputs = [synthetic::input("ladder", "load", cells), verification(&store, &[])];
+    let inputs = [
+        synthetic::input("ladder", "load", cells),
+        verification(&store, &[]),
+    ];
     let done = analyze(&store, &inputs, &everything()).unwrap();
     let efficiency = table(&done, "efficiency");
-    assert!(efficiency.float("parallel_efficiency").unwrap().iter().all(Option::is_none));
+    assert!(
+        efficiency
+            .float("parallel_efficiency")
+            .unwrap()
+            .iter()
+            .all(Option::is_none)
+    );
     let breakdown = table(&done, "breakdown");
     assert_eq!(breakdown.float("breakdown_n").unwrap(), [None, None]);
     // Undefined everywhere is not "never".
@@ -663,10 +873,19 @@ fn failed_requests_count_in_the_rate_and_in_no_latency() {
     let mut rows = requests(4_000);
     rows[4].status = "timeout".into();
     let inputs = [
-        synthetic::input("ladder", "load", vec![cell(&store, &at("serial", 1, 1), &rows)]),
+        synthetic::input(
+            "ladder",
+            "load",
+            vec![cell(&store, &at("serial", 1, 1), &rows)],
+        ),
         verification(&store, &[]),
     ];
-    let done = analyze(&store, &inputs, &json!({"cells": {"operator": "cell-summary"}})).unwrap();
+    let done = analyze(
+        &store,
+        &inputs,
+        &json!({"cells": {"operator": "cell-summary"}}),
+    )
+    .unwrap();
     let cells = table(&done, "cells");
     close(cells.float("ok_rate").unwrap()[0], 0.75);
     close(cells.float("output_throughput").unwrap()[0], 30.0 / 4.0);
@@ -688,7 +907,10 @@ fn a_query_tells_the_turns_of_sessions_apart() {
         })
         .collect();
     let cells = vec![cell(&store, &at("serial", 1, 1), &rows)];
-    let inputs = [synthetic::input("ladder", "load", cells), verification(&store, &[])];
+    let inputs = [
+        synthetic::input("ladder", "load", cells),
+        verification(&store, &[]),
+    ];
     let query = "select turn, count(distinct session_id) as sessions, \
                  median((first_token_ns - sent_ns) / 1e6) as ttft_ms_p50 from \"ladder.requests\" group by turn";
     let settings = json!({"turns": {"operator": "sql", "keys": ["turn"], "query": query}});
@@ -696,7 +918,10 @@ fn a_query_tells_the_turns_of_sessions_apart() {
     let turns = table(&turns, "turns");
     assert_eq!(turns.int("turn").unwrap(), [Some(1), Some(2), Some(3)]);
     assert_eq!(turns.int("sessions").unwrap(), [Some(2), Some(2), Some(1)]);
-    assert_eq!(turns.float("ttft_ms_p50").unwrap(), [Some(50.0), Some(15.0), Some(5.0)]);
+    assert_eq!(
+        turns.float("ttft_ms_p50").unwrap(),
+        [Some(50.0), Some(15.0), Some(5.0)]
+    );
 }
 
 #[test]
@@ -719,17 +944,35 @@ fn a_query_finds_what_the_operators_find() {
     let inputs = inputs(&store);
     let done = analyze(&store, &inputs, &settings).unwrap();
     let (means, by_sql) = (table(&done, "means"), table(&done, "by_sql"));
-    assert_eq!(means.text("configuration").unwrap(), by_sql.text("configuration").unwrap());
-    assert_eq!(means.int("concurrency").unwrap(), by_sql.int("concurrency").unwrap());
-    assert_eq!(means.float("output_throughput_std").unwrap(), by_sql.float("std").unwrap());
+    assert_eq!(
+        means.text("configuration").unwrap(),
+        by_sql.text("configuration").unwrap()
+    );
+    assert_eq!(
+        means.int("concurrency").unwrap(),
+        by_sql.int("concurrency").unwrap()
+    );
+    assert_eq!(
+        means.float("output_throughput_std").unwrap(),
+        by_sql.float("std").unwrap()
+    );
     assert_eq!(by_sql.unit("mean").as_deref(), Some("tok/s"));
     assert_eq!(by_sql.int("n").unwrap(), vec![Some(3); 6]);
     let raw = table(&done, "raw");
-    assert_eq!((raw.int("n").unwrap(), raw.int("superseded").unwrap()), (vec![Some(72)], vec![Some(0)]));
+    assert_eq!(
+        (raw.int("n").unwrap(), raw.int("superseded").unwrap()),
+        (vec![Some(72)], vec![Some(0)])
+    );
     assert!(raw.int("chunks").unwrap()[0].unwrap() > 0);
     assert_eq!(raw.metadata("level").as_deref(), Some("pooled"));
     let plain = table(&done, "plain");
-    assert_eq!((plain.unit("rate").as_deref(), plain.unit("ok_rate").as_deref()), (Some("tok/s"), Some("1")));
+    assert_eq!(
+        (
+            plain.unit("rate").as_deref(),
+            plain.unit("ok_rate").as_deref()
+        ),
+        (Some("tok/s"), Some("1"))
+    );
     assert_eq!(
         table(&done, "again").float("rate_mean").unwrap(),
         means.float("output_throughput_mean").unwrap()
@@ -737,8 +980,20 @@ fn a_query_finds_what_the_operators_find() {
     // Every row stands on the whole of what was read.
     let lineage = table(&done, "by_sql.lineage");
     assert_eq!(lineage.rows(), 6);
-    assert!(lineage.text("source").unwrap().iter().all(|s| *s == Some("cells")));
-    assert!(lineage.int("source_row_end").unwrap().iter().all(|e| *e == Some(18)));
+    assert!(
+        lineage
+            .text("source")
+            .unwrap()
+            .iter()
+            .all(|s| *s == Some("cells"))
+    );
+    assert!(
+        lineage
+            .int("source_row_end")
+            .unwrap()
+            .iter()
+            .all(|e| *e == Some(18))
+    );
     assert_eq!(table(&done, "raw.lineage").rows(), 36);
 }
 
@@ -759,15 +1014,28 @@ fn columns_of_ratios_say_what_is_over_what_and_means_of_them_still_do() {
     });
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
     let sides = |name: &str, column: &str| table(&done, name).ratio(column).map(|r| r.to_string());
-    assert_eq!(sides("deltas", "output_throughput_ratio").unwrap(), "batched ÷ serial");
+    assert_eq!(
+        sides("deltas", "output_throughput_ratio").unwrap(),
+        "batched ÷ serial"
+    );
     assert_eq!(sides("deltas", "output_throughput_delta"), None);
     for column in ["speedup_mean", "speedup_min", "speedup_ci_high"] {
-        assert_eq!(sides("means", column).unwrap(), "concurrency = N ÷ concurrency = 1", "{column}");
+        assert_eq!(
+            sides("means", column).unwrap(),
+            "concurrency = N ÷ concurrency = 1",
+            "{column}"
+        );
     }
-    assert_eq!((sides("means", "speedup_std"), sides("means", "speedup_cv")), (None, None));
+    assert_eq!(
+        (sides("means", "speedup_std"), sides("means", "speedup_cv")),
+        (None, None)
+    );
     // A query says it of what it computes; a column that only repeats another keeps its own.
     assert_eq!(sides("by_sql", "spread").unwrap(), "the most ÷ the least");
-    assert_eq!((sides("again", "spread"), sides("again", "excess")), (sides("by_sql", "spread"), None));
+    assert_eq!(
+        (sides("again", "spread"), sides("again", "excess")),
+        (sides("by_sql", "spread"), None)
+    );
 }
 
 #[test]
@@ -783,12 +1051,19 @@ fn a_query_that_cannot_work_is_told_while_planning() {
                 Step::Key(key) => format!("{text}.{key}"),
                 Step::Index(i) => format!("{text}[{i}]"),
             });
-            format!("{steps}: {} ({})", p.message, p.hint.clone().unwrap_or_default())
+            format!(
+                "{steps}: {} ({})",
+                p.message,
+                p.hint.clone().unwrap_or_default()
+            )
         };
         problems.iter().map(text).collect::<Vec<_>>()
     };
     let sql = |query: &str| told(json!({"operator": "sql", "query": query}));
-    assert_eq!(sql("select ok_rate, my_axis from cells where rep = 1"), [""; 0]);
+    assert_eq!(
+        sql("select ok_rate, my_axis from cells where rep = 1"),
+        [""; 0]
+    );
     assert_eq!(
         sql("select ok_rate frm cells"),
         ["tables.made.query: the query is no SQL: near \"cells\": syntax error (column 20) ()"]
@@ -797,7 +1072,11 @@ fn a_query_that_cannot_work_is_told_while_planning() {
         sql("select 1 as one from cels"),
         ["tables.made.query: there is no table `cels` in this stage (did you mean `cells`?)"]
     );
-    assert_eq!(sql("select 1 as one from later"), [""; 0], "a table declared below may be read");
+    assert_eq!(
+        sql("select 1 as one from later"),
+        [""; 0],
+        "a table declared below may be read"
+    );
     assert_eq!(
         sql("select 1 as one from made"),
         [
@@ -807,8 +1086,10 @@ fn a_query_that_cannot_work_is_told_while_planning() {
     );
     assert_eq!(
         sql("select output_troughput from cells"),
-        ["tables.made.query: no table the query reads has a column `output_troughput` (did you mean \
-          `output_throughput`? (if it is an axis, name it in `keys`))"]
+        [
+            "tables.made.query: no table the query reads has a column `output_troughput` (did you mean \
+          `output_throughput`? (if it is an axis, name it in `keys`))"
+        ]
     );
     assert_eq!(
         sql("select random() as r from cells"),
@@ -836,8 +1117,7 @@ fn a_query_that_cannot_work_is_told_while_planning() {
 fn a_query_that_fails_on_the_rows_says_what_there_is() {
     let (_folder, store) = store();
     let failed = |query: &str| {
-        let settings =
-            json!({"cells": {"operator": "cell-summary"}, "made": {"operator": "sql", "query": query}});
+        let settings = json!({"cells": {"operator": "cell-summary"}, "made": {"operator": "sql", "query": query}});
         let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
         format!("{} ({})", failure.reason, failure.hint.unwrap_or_default())
     };

@@ -14,9 +14,9 @@ impl Library for Shelf {
         match (collection, name) {
             ("models", "eight") => Some(json!({"title": "Eight", "parameters": 8_000_000_000_u64})),
             ("models", "silent") => Some(json!({"title": "Silent"})),
-            ("hardware", "a40") => {
-                Some(json!({"title": "NVIDIA A40", "peak-tflops": {"bfloat16": 149.7, "int8": 299.3}}))
-            }
+            ("hardware", "a40") => Some(
+                json!({"title": "NVIDIA A40", "peak-tflops": {"bfloat16": 149.7, "int8": 299.3}}),
+            ),
             ("hardware", "unknown-peak") => Some(json!({"title": "?"})),
             _ => None,
         }
@@ -48,14 +48,25 @@ fn definitions_give_the_figures_that_numbers_give() {
         let done = run(&parameters, &inputs(&store), &store, 164, &Control::quiet()).unwrap();
         let mfu = table(&done, "mfu");
         let float = |name: &str| mfu.float(name).unwrap();
-        (float("model_parameters")[0], float("peak_flops")[0], float("mfu"), float("output_throughput"))
+        (
+            float("model_parameters")[0],
+            float("peak_flops")[0],
+            float("mfu"),
+            float("output_throughput"),
+        )
     };
     let by_name = made(json!({"model": "eight", "hardware": "a40", "devices": 2}));
-    assert_eq!(by_name, made(json!({"model-parameters": 8e9, "peak-flops": 149.7e12, "devices": 2})));
+    assert_eq!(
+        by_name,
+        made(json!({"model-parameters": 8e9, "peak-flops": 149.7e12, "devices": 2}))
+    );
     assert_eq!((by_name.0, by_name.1), (Some(8e9), Some(2.0 * 149.7e12)));
     for (mfu, rate) in by_name.2.iter().zip(&by_name.3) {
         let expected = 2.0 * 8e9 * rate.unwrap() / (2.0 * 149.7e12);
-        assert!((mfu.unwrap() / expected - 1.0).abs() < 1e-12, "{mfu:?} {expected}");
+        assert!(
+            (mfu.unwrap() / expected - 1.0).abs() < 1e-12,
+            "{mfu:?} {expected}"
+        );
     }
     let int8 = made(json!({"model": "eight", "hardware": "a40", "dtype": "int8"}));
     assert_eq!(int8.1, Some(299.3e12));
@@ -65,7 +76,9 @@ fn definitions_give_the_figures_that_numbers_give() {
 fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
     let told = |more: Json| {
         let problems = canonical_with(&tables(&more), &Shelf).unwrap_err();
-        let told = problems.iter().map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")));
+        let told = problems
+            .iter()
+            .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")));
         told.collect::<Vec<_>>().join("; ")
     };
     for (more, expected) in [
@@ -73,7 +86,10 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
             json!({"model": "eight", "hardware": "h900"}),
             "no hardware is named `h900` — there are: a40, unknown-peak",
         ),
-        (json!({"model": "eight", "hardware": "a41"}), "no hardware is named `a41` — did you mean `a40`?"),
+        (
+            json!({"model": "eight", "hardware": "a41"}),
+            "no hardware is named `a41` — did you mean `a40`?",
+        ),
         (
             json!({"model": "eight", "hardware": "a40", "dtype": "tensor"}),
             "the definition of `a40` has no peak for `tensor` — there are: bfloat16, int8",
@@ -94,8 +110,14 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
             json!({"model": "eight", "peak-flops": 1e12, "dtype": "int8"}),
             "`dtype` chooses among the peaks of `hardware` — remove it: `peak-flops` is one number",
         ),
-        (json!({"model": "eight", "peak-flops": 0.0}), "a peak is a positive number of FLOP/s — -"),
-        (json!({"model": "nine", "hardware": "a40"}), "no model is named `nine` — there are: eight, silent"),
+        (
+            json!({"model": "eight", "peak-flops": 0.0}),
+            "a peak is a positive number of FLOP/s — -",
+        ),
+        (
+            json!({"model": "nine", "hardware": "a40"}),
+            "no model is named `nine` — there are: eight, silent",
+        ),
         (
             json!({"model": "silent", "hardware": "a40"}),
             "the model `silent` does not say its parameters — give `model-parameters` instead",

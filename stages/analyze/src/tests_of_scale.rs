@@ -14,12 +14,24 @@ fn bytes(done: &Done) -> Vec<(String, Vec<u8>)> {
         Content::Bytes(bytes) => bytes.clone(),
         Content::File(path) => panic!("{} is a file", path.display()),
     };
-    done.outputs.iter().map(|o| (o.name.clone(), of(&o.content))).collect()
+    done.outputs
+        .iter()
+        .map(|o| (o.name.clone(), of(&o.content)))
+        .collect()
 }
 
-fn at(threads: usize, hold: u64, tables: &Json, inputs: &[Input], store: &Store) -> Vec<(String, Vec<u8>)> {
+fn at(
+    threads: usize,
+    hold: u64,
+    tables: &Json,
+    inputs: &[Input],
+    store: &Store,
+) -> Vec<(String, Vec<u8>)> {
     let parameters = canonical(tables).unwrap();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
     let run = || run_holding(&parameters, inputs, store, 164, &Control::quiet(), hold).unwrap();
     bytes(&pool.install(run))
 }
@@ -33,7 +45,12 @@ fn without_chunks(inputs: &mut [Input]) {
 #[test]
 fn a_grid_of_two_engines_gives_the_same_bytes_at_one_and_at_sixteen_threads_held_or_not() {
     let (_folder, store) = store();
-    let grid = Grid { models: 2, rungs: 2, reps: 2, requests_per_client: 3 };
+    let grid = Grid {
+        models: 2,
+        rungs: 2,
+        reps: 2,
+        requests_per_client: 3,
+    };
     let (load, rows) = grid.load(&store).unwrap();
     assert_eq!((load.cells.len(), rows), (160, 2 * 2 * 5 * 2 * 2 * (3 + 6)));
     let inputs = [load, verification(&store, "grid").unwrap()];
@@ -50,7 +67,10 @@ fn a_grid_of_two_engines_gives_the_same_bytes_at_one_and_at_sixteen_threads_held
     let one = at(1, HOLD, &tables, &inputs, &store);
     assert_eq!(one.len(), 10);
     for (threads, hold) in [(16, HOLD), (1, 0), (16, 0)] {
-        assert!(at(threads, hold, &tables, &inputs, &store) == one, "{threads} threads, {hold} held");
+        assert!(
+            at(threads, hold, &tables, &inputs, &store) == one,
+            "{threads} threads, {hold} held"
+        );
     }
 }
 
@@ -67,13 +87,20 @@ fn distributions_read_column_by_column_are_those_of_whole_rows() {
     let (_folder, store) = store();
     let mut inputs = inputs(&store);
     without_chunks(&mut inputs);
-    let metrics: Vec<&str> = rows::METRICS.iter().map(|m| m.name).chain(["icl_ms", "itl_ms"]).collect();
+    let metrics: Vec<&str> = rows::METRICS
+        .iter()
+        .map(|m| m.name)
+        .chain(["icl_ms", "itl_ms"])
+        .collect();
     let tables = json!({
         "each": {"operator": "distribution", "metrics": metrics},
         "pooled": {"operator": "distribution", "metrics": metrics, "over": ["rep"]},
     });
     let held = at(2, HOLD, &tables, &inputs, &store);
     for threads in [1, 16] {
-        assert!(at(threads, 0, &tables, &inputs, &store) == held, "{threads} threads");
+        assert!(
+            at(threads, 0, &tables, &inputs, &store) == held,
+            "{threads} threads"
+        );
     }
 }

@@ -15,10 +15,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use load::calibrate::{Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point};
+use load::calibrate::{
+    Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point,
+};
 use load::{
-    Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Phase, Rate,
-    RequestStatus, Settings, Slo, Span, Summarizer, Target, Telemetry, run_load, run_load_into, run_search,
+    Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin,
+    Phase, Rate, RequestStatus, Settings, Slo, Span, Summarizer, Target, Telemetry, run_load,
+    run_load_into, run_search,
 };
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
@@ -31,7 +34,10 @@ fn main() -> Result<(), Failure> {
         return client(&arguments[at + 1..]);
     }
     let quick = arguments.iter().any(|a| a == "--quick");
-    let only = arguments.iter().position(|a| a == "--only").and_then(|at| arguments.get(at + 1));
+    let only = arguments
+        .iter()
+        .position(|a| a == "--only")
+        .and_then(|at| arguments.get(at + 1));
     let wanted = |part: &str| only.is_none_or(|only| only == part);
     let mut out = std::io::stdout();
     if wanted("streams") {
@@ -64,29 +70,51 @@ fn launcher() -> Launcher {
 }
 
 fn grid() -> Grid {
-    Grid { ttft: Span::milliseconds(50), tokens: 64, ..Grid::default() }
+    Grid {
+        ttft: Span::milliseconds(50),
+        tokens: 64,
+        ..Grid::default()
+    }
 }
 
 fn origin() -> Origin {
-    Origin { seed: 1, replicate: Coordinates::default() }
+    Origin {
+        seed: 1,
+        replicate: Coordinates::default(),
+    }
 }
 
 fn point(clients: u32, requests: u64) -> Point {
-    Point { concurrency: Some(clients), rate: None, gap: Span::milliseconds(10), requests }
+    Point {
+        concurrency: Some(clients),
+        rate: None,
+        gap: Span::milliseconds(10),
+        requests,
+    }
 }
 
 /// Peak resident memory of this process so far, MiB.
 fn peak_memory_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1024.0)
 }
 
 fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     heading(out)?;
     for clients in [1_u64, 16, 64, 256, 1024] {
-        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 4096) };
-        out.write_all(&said(own(&["streams", &clients.to_string(), &requests.to_string()])?)?)?;
+        let requests = if quick {
+            clients * 2
+        } else {
+            (clients * 8).clamp(16, 4096)
+        };
+        out.write_all(&said(own(&[
+            "streams",
+            &clients.to_string(),
+            &requests.to_string(),
+        ])?)?)?;
     }
     let requests = if quick { "2048" } else { "4096" };
     out.write_all(&said(own(&["memory", "1024", requests])?)?)?;
@@ -97,7 +125,11 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
 fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     heading(out)?;
     for clients in [1_u64, 16, 64, 256] {
-        let requests = if quick { clients * 2 } else { (clients * 8).clamp(16, 2048) };
+        let requests = if quick {
+            clients * 2
+        } else {
+            (clients * 8).clamp(16, 2048)
+        };
         for what in ["streams", "tls"] {
             let line = said(own(&[what, &clients.to_string(), &requests.to_string()])?)?;
             write!(out, "{what:>7} ")?;
@@ -108,7 +140,10 @@ fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure
 }
 
 fn heading(out: &mut impl Write) -> Result<(), Failure> {
-    writeln!(out, "TTFT 50 ms, 64 tokens, 10 ms apart; reported − true, ms; each line a process of its own")?;
+    writeln!(
+        out,
+        "TTFT 50 ms, 64 tokens, 10 ms apart; reported − true, ms; each line a process of its own"
+    )?;
     writeln!(
         out,
         "{:>7} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8} {:>7}",
@@ -135,26 +170,50 @@ fn heading(out: &mut impl Write) -> Result<(), Failure> {
 /// can be throttled.
 fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    Ok(command.arg("client").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
+    Ok(command
+        .arg("client")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?)
 }
 
 /// Waits for a process of this bench to end well; returns what it said.
 fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
     let output = child.wait_with_output()?;
-    if output.status.success() { Ok(output.stdout) } else { Err("a client process failed".into()) }
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err("a client process failed".into())
+    }
 }
 
 /// What a client process does: one point, one line.
 fn client(arguments: &[String]) -> Result<(), Failure> {
-    let [what, clients, requests] = arguments else { return Err("client WHAT CLIENTS REQUESTS".into()) };
+    let [what, clients, requests] = arguments else {
+        return Err("client WHAT CLIENTS REQUESTS".into());
+    };
     let point = point(clients.parse()?, requests.parse()?);
     let mut out = std::io::stdout();
     if what == "memory" {
         return memory(&mut out, clients.parse()?, requests.parse()?);
     }
-    let certificate = if what == "tls" { Some(Certificate::throw_away()?) } else { None };
-    let launcher = certificate.as_ref().map_or_else(launcher, |certificate| launcher().with(certificate));
-    let found = measure_point(&grid(), point, &launcher, None, &origin(), &Control::quiet())?;
+    let certificate = if what == "tls" {
+        Some(Certificate::throw_away()?)
+    } else {
+        None
+    };
+    let launcher = certificate
+        .as_ref()
+        .map_or_else(launcher, |certificate| launcher().with(certificate));
+    let found = measure_point(
+        &grid(),
+        point,
+        &launcher,
+        None,
+        &origin(),
+        &Control::quiet(),
+    )?;
     let health = found.health.as_ref().ok_or("no health")?;
     let of = |metric| found.errors_of(metric).ok_or("no errors");
     if what == "verdict" {
@@ -195,9 +254,14 @@ fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Fai
     let mut summarizer = Summarizer::new(Slo::default(), folder.path());
     let beside = Beside::new(Telemetry::none());
     let (target, control) = (target(&server), Control::quiet());
-    run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
-        summarizer.add(row, chunks)
-    })?;
+    run_load_into(
+        &spec,
+        &target,
+        &beside,
+        folder.path(),
+        &control,
+        &mut |row, chunks| summarizer.add(row, chunks),
+    )?;
     let statuses = summarizer.finish()?.statuses;
     let peak = peak_memory_mib().unwrap_or(f64::NAN);
     writeln!(
@@ -233,18 +297,28 @@ fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
 }
 
 fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
-    writeln!(out, "\nopen loop, gaps between sends: achieved rate, CV (constant wants 0, poisson 1)")?;
+    writeln!(
+        out,
+        "\nopen loop, gaps between sends: achieved rate, CV (constant wants 0, poisson 1)"
+    )?;
     for rate in [200.0, 1000.0, 2000.0] {
-        for (arrival, word) in
-            [(Arrival::Constant(Rate { rate }), "constant"), (Arrival::Poisson(Rate { rate }), "poisson")]
-        {
+        for (arrival, word) in [
+            (Arrival::Constant(Rate { rate }), "constant"),
+            (Arrival::Poisson(Rate { rate }), "poisson"),
+        ] {
             let server = start(&["--ttft-ms", "5", "--tokens", "1", "--log", "0"])?;
             let result = send(&server, &arrival, if quick { 400 } else { 3000 }, 1)?;
-            let measured = result.requests.iter().filter(|r| r.phase == Phase::Measured);
+            let measured = result
+                .requests
+                .iter()
+                .filter(|r| r.phase == Phase::Measured);
             let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
             let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
             let (sent, scheduled) = (gaps_of(sent)?, gaps_of(scheduled)?);
-            let lag = result.summary(&Default::default())?.send_lag.ok_or("no lag")?;
+            let lag = result
+                .summary(&Default::default())?
+                .send_lag
+                .ok_or("no lag")?;
             writeln!(
                 out,
                 "{word:>9} {rate:>6.0}/s: {:>8.2}/s (drawn {:>8.2}), CV {:.3} (drawn {:.3}), send lag p50 {:.3} p99 {:.3} ms",
@@ -262,12 +336,26 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
 
 /// Searches for the highest rate of servers whose highest is known: slots by the time of an answer.
 fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
-    writeln!(out, "\nsaturation search, TTFT within 200 ms for 95 % of the requests")?;
+    writeln!(
+        out,
+        "\nsaturation search, TTFT within 200 ms for 95 % of the requests"
+    )?;
     let slots: &[u32] = if quick { &[32] } else { &[8, 32] };
-    for (slots, word) in slots.iter().flat_map(|slots| ["constant", "poisson"].map(|word| (slots, word))) {
+    for (slots, word) in slots
+        .iter()
+        .flat_map(|slots| ["constant", "poisson"].map(|word| (slots, word)))
+    {
         // 50 ms to the first of 11 tokens, 5 ms apart: an answer holds its slot for 100 ms.
-        let server =
-            start(&["--ttft-ms", "50", "--gap-ms", "5", "--slots", &slots.to_string(), "--log", "0"])?;
+        let server = start(&[
+            "--ttft-ms",
+            "50",
+            "--gap-ms",
+            "5",
+            "--slots",
+            &slots.to_string(),
+            "--log",
+            "0",
+        ])?;
         let capacity = f64::from(slots * 10);
         let settings: Settings = serde_json::from_value(json!({
             "workload": {
@@ -316,7 +404,10 @@ struct Said {
 
 /// Runs clients as processes, free ones and ones that may run for 20 of every 100 ms.
 fn self_proof(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
-    writeln!(out, "\nself-proof: flagged client_bound; stated bound ≥ p99 of |stamp error| of the run")?;
+    writeln!(
+        out,
+        "\nself-proof: flagged client_bound; stated bound ≥ p99 of |stamp error| of the run"
+    )?;
     let runs = if quick { 5 } else { 50 };
     for throttled in [false, true] {
         for clients in ["4", "32"] {
@@ -327,12 +418,18 @@ fn self_proof(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             let flagged = said.iter().filter(|s| s.bound).count();
             let covered = said.iter().filter(|s| s.stated_ms >= s.true_ms).count();
             let middle = |of: fn(&Said) -> f64| Distribution::of(said.iter().map(of).collect());
-            let (stated, truth) =
-                (middle(|s| s.stated_ms).ok_or("no runs")?, middle(|s| s.true_ms).ok_or("no runs")?);
+            let (stated, truth) = (
+                middle(|s| s.stated_ms).ok_or("no runs")?,
+                middle(|s| s.true_ms).ok_or("no runs")?,
+            );
             writeln!(
                 out,
                 "{:>11}, {clients:>2} streams: {flagged} of {runs} flagged, bound covers {covered} of {runs}; median stated {:.3} ms, true {:.3} ms",
-                if throttled { "throttled" } else { "unthrottled" },
+                if throttled {
+                    "throttled"
+                } else {
+                    "unthrottled"
+                },
                 stated.p50,
                 truth.p50
             )?;
@@ -357,21 +454,35 @@ fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
     let [verdict, stated, truth, ..] = fields.as_slice() else {
         return Err("the client said nothing".into());
     };
-    Ok(Said { bound: *verdict == "client_bound", stated_ms: stated.parse()?, true_ms: truth.parse()? })
+    Ok(Said {
+        bound: *verdict == "client_bound",
+        stated_ms: stated.parse()?,
+        true_ms: truth.parse()?,
+    })
 }
 
 fn closed(clients: u32) -> Arrival {
-    Arrival::ClosedLoop(ClosedLoop { clients, think_time: Span::default() })
+    Arrival::ClosedLoop(ClosedLoop {
+        clients,
+        think_time: Span::default(),
+    })
 }
 
 fn gaps_of(mut stamps: Vec<i64>) -> Result<Distribution, Failure> {
     stamps.sort_unstable();
-    let gaps = stamps.windows(2).map(|p| (p[1] - p[0]) as f64 / 1e6).collect();
+    let gaps = stamps
+        .windows(2)
+        .map(|p| (p[1] - p[0]) as f64 / 1e6)
+        .collect();
     Ok(Distribution::of(gaps).ok_or("no gaps")?)
 }
 
 fn not_ok(statuses: &BTreeMap<RequestStatus, u64>) -> u64 {
-    statuses.iter().filter(|(status, _)| **status != RequestStatus::Ok).map(|(_, n)| n).sum()
+    statuses
+        .iter()
+        .filter(|(status, _)| **status != RequestStatus::Ok)
+        .map(|(_, n)| n)
+        .sum()
 }
 
 fn cpu_us_per_chunk(result: &LoadResult) -> f64 {
@@ -391,7 +502,11 @@ fn send(
     requests: usize,
     tokens: u32,
 ) -> Result<LoadResult, Failure> {
-    Ok(run_load(&spec(arrival, requests, tokens)?, &target(server), &Control::quiet())?)
+    Ok(run_load(
+        &spec(arrival, requests, tokens)?,
+        &target(server),
+        &Control::quiet(),
+    )?)
 }
 
 fn spec(arrival: &Arrival, requests: usize, tokens: u32) -> Result<LoadSpec, Failure> {

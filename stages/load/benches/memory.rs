@@ -11,8 +11,9 @@ use std::process::Command;
 
 use load::calibrate::Launcher;
 use load::{
-    Api, Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload, run_load_into,
+    Api, Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode,
+    PromptSet, Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words,
+    Workload, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -42,7 +43,11 @@ fn main() -> Result<(), Failure> {
     )?;
     for requests in sizes {
         let this = std::env::current_exe()?;
-        if !Command::new(this).args(["--one", &requests.to_string()]).status()?.success() {
+        if !Command::new(this)
+            .args(["--one", &requests.to_string()])
+            .status()?
+            .success()
+        {
             return Err(format!("the run of {requests} requests failed").into());
         }
     }
@@ -64,12 +69,27 @@ fn measure(requests: usize) -> Result<(), Failure> {
     let beside = Beside::new(Telemetry::default());
     let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let control = Control::quiet();
-    let files = run_load_into(&spec, &target, &beside, folder.path(), &control, &mut |row, chunks| {
-        summarizer.add(row, chunks)
-    })?;
+    let files = run_load_into(
+        &spec,
+        &target,
+        &beside,
+        folder.path(),
+        &control,
+        &mut |row, chunks| summarizer.add(row, chunks),
+    )?;
     let summary = summarizer.finish()?;
-    let late = |why: &str| files.observations.get(why).map_or_else(|| "0".to_owned(), ToString::to_string);
-    let not_ok: u64 = summary.statuses.iter().filter(|(s, _)| s.word() != "ok").map(|(_, n)| n).sum();
+    let late = |why: &str| {
+        files
+            .observations
+            .get(why)
+            .map_or_else(|| "0".to_owned(), ToString::to_string)
+    };
+    let not_ok: u64 = summary
+        .statuses
+        .iter()
+        .filter(|(s, _)| s.word() != "ok")
+        .map(|(_, n)| n)
+        .sum();
     writeln!(
         std::io::stdout(),
         "{requests:>9} {drawn:>12.1} {:>15.1} {:>10.0} {not_ok:>9} {:>11} {:>10}",
@@ -84,7 +104,10 @@ fn measure(requests: usize) -> Result<(), Failure> {
 /// Returns the peak resident memory of this process, MiB.
 fn peak_mib() -> Result<f64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<f64>()? / 1024.0)
 }
 
@@ -94,17 +117,28 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         structured: None,
         tokenizer: None,
         description: None,
-        prompts: Source::Words(Words { length: Count::Fixed(12).into() }),
+        prompts: Source::Words(Words {
+            length: Count::Fixed(12).into(),
+        }),
         system: None,
-        output: Output { tokens: Count::Fixed(1), mode: OutputMode::Exact },
+        output: Output {
+            tokens: Count::Fixed(1),
+            mode: OutputMode::Exact,
+        },
         sampling: Sampling::default(),
         extra: Default::default(),
     };
-    let origin = Origin { seed: 1, replicate: Coordinates::default() };
+    let origin = Origin {
+        seed: 1,
+        replicate: Coordinates::default(),
+    };
     Ok(LoadSpec {
         prompts: PromptSet::generate(&workload, &origin, 0, requests)?,
         workload,
-        arrival: Arrival::ClosedLoop(ClosedLoop { clients: 64, think_time: Span::default() }),
+        arrival: Arrival::ClosedLoop(ClosedLoop {
+            clients: 64,
+            think_time: Span::default(),
+        }),
         delivery: Delivery::Streamed,
         timeouts: Timeouts::default(),
         heartbeat: Span::seconds(60),

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use load::{
-    Api, Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span, Target,
-    Timeouts, Workload, run_load,
+    Api, Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span,
+    Target, Timeouts, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -26,7 +26,10 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         "prompts": {"words": {"length": {"from": 30, "to": 60}}},
         "output": {"tokens": 24, "mode": "exact"},
     }))?;
-    let origin = Origin { seed: 164, replicate: Coordinates::default() };
+    let origin = Origin {
+        seed: 164,
+        replicate: Coordinates::default(),
+    };
     let spec = LoadSpec {
         prompts: PromptSet::generate(&workload, &origin, 2, at(3, "16").parse()?)?,
         workload,
@@ -45,7 +48,10 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         ..Target::new(at(0, "http://127.0.0.1:8080"), at(1, ""), api)
     };
     let result = run_load(&spec, &target, &Control::quiet())?;
-    let summary = result.summary(&Slo { ttft_ms: Some(500.0), ..Slo::default() })?;
+    let summary = result.summary(&Slo {
+        ttft_ms: Some(500.0),
+        ..Slo::default()
+    })?;
     let mut out = std::io::stdout();
     writeln!(
         out,

@@ -150,7 +150,11 @@ impl Stretch {
         }
         let slope = (self.to - self.from) / self.seconds;
         // This form of the root loses no digits, and holds for a slope of 0 as well.
-        2.0 * count / (self.from + (self.from * self.from + 2.0 * slope * count).max(0.0).sqrt())
+        2.0 * count
+            / (self.from
+                + (self.from * self.from + 2.0 * slope * count)
+                    .max(0.0)
+                    .sqrt())
     }
 }
 
@@ -220,7 +224,10 @@ impl Arrival {
     /// Returns the highest rate, requests a second; `None` for closed loops and bursts.
     pub(crate) fn peak_rate(&self) -> Option<f64> {
         match self.stretches() {
-            Some((stretches, _)) => stretches.iter().flat_map(|s| [s.from, s.to]).reduce(f64::max),
+            Some((stretches, _)) => stretches
+                .iter()
+                .flat_map(|s| [s.from, s.to])
+                .reduce(f64::max),
             None => self.rate(),
         }
     }
@@ -236,10 +243,21 @@ impl Arrival {
     fn stretches(&self) -> Option<(Vec<Stretch>, Process)> {
         match self {
             Self::Steps(steps) => {
-                let flat = |l: &Level| Stretch { from: l.rate, to: l.rate, seconds: l.seconds };
+                let flat = |l: &Level| Stretch {
+                    from: l.rate,
+                    to: l.rate,
+                    seconds: l.seconds,
+                };
                 Some((steps.levels.iter().map(flat).collect(), steps.process))
             }
-            Self::Ramp(r) => Some((vec![Stretch { from: r.from, to: r.to, seconds: r.seconds }], r.process)),
+            Self::Ramp(r) => Some((
+                vec![Stretch {
+                    from: r.from,
+                    to: r.to,
+                    seconds: r.seconds,
+                }],
+                r.process,
+            )),
             _ => None,
         }
     }
@@ -253,15 +271,20 @@ impl Arrival {
         if let Some(rate) = self.rate()
             && !positive(rate)
         {
-            return Some((vec![self.word(), "rate"], format!("rate must be above 0, got {rate}")));
+            return Some((
+                vec![self.word(), "rate"],
+                format!("rate must be above 0, got {rate}"),
+            ));
         }
         match self {
-            Self::Trace(t) if !positive(t.speed) => {
-                Some((vec![self.word(), "speed"], format!("speed must be above 0, got {}", t.speed)))
-            }
-            Self::ClosedLoop(c) if c.clients == 0 => {
-                Some((vec![self.word(), "clients"], "a closed loop needs at least one client".to_owned()))
-            }
+            Self::Trace(t) if !positive(t.speed) => Some((
+                vec![self.word(), "speed"],
+                format!("speed must be above 0, got {}", t.speed),
+            )),
+            Self::ClosedLoop(c) if c.clients == 0 => Some((
+                vec![self.word(), "clients"],
+                "a closed loop needs at least one client".to_owned(),
+            )),
             Self::Gamma(g) if !positive(g.burstiness) => Some((
                 vec![self.word(), "burstiness"],
                 format!("burstiness must be above 0, got {}", g.burstiness),
@@ -280,11 +303,23 @@ impl Arrival {
     ///
     /// # Errors
     /// If a trace cannot be read, has changed, or is too short.
-    pub(crate) fn offsets(&self, count: usize, stream: &Stream) -> Result<Option<Vec<u64>>, String> {
-        if let Self::Trace(Replay { file, digest, speed }) = self {
+    pub(crate) fn offsets(
+        &self,
+        count: usize,
+        stream: &Stream,
+    ) -> Result<Option<Vec<u64>>, String> {
+        if let Self::Trace(Replay {
+            file,
+            digest,
+            speed,
+        }) = self
+        {
             let (rows, _) = read_trace(file, digest.as_deref())?;
             if rows.len() < count {
-                return Err(format!("the trace holds {} requests, and {count} are asked for", rows.len()));
+                return Err(format!(
+                    "the trace holds {} requests, and {count} are asked for",
+                    rows.len()
+                ));
             }
             let at = |seconds: f64| (seconds / speed * 1e9).round() as u64;
             return Ok(Some(rows[..count].iter().map(|row| at(row.at_s)).collect()));
@@ -306,7 +341,9 @@ impl Arrival {
         };
         if let Some((stretches, process)) = self.stretches() {
             return Some(match process {
-                Process::Constant => (0..count).map(|i| nanoseconds(when(&stretches, i as f64))).collect(),
+                Process::Constant => (0..count)
+                    .map(|i| nanoseconds(when(&stretches, i as f64)))
+                    .collect(),
                 Process::Poisson => {
                     let mut expected = 0.0;
                     let mut next = || {
@@ -321,11 +358,13 @@ impl Arrival {
             Self::Sequential | Self::ClosedLoop(_) => None,
             Self::Steps(_) | Self::Ramp(_) | Self::Trace(_) => unreachable!("handled before"),
             Self::Burst => Some(vec![0; count]),
-            Self::Constant(Rate { rate }) => Some((0..count).map(|i| nanoseconds(i as f64 / rate)).collect()),
-            Self::Poisson(Rate { rate }) => Some(summed(Box::new(move |d| d.exponential() / rate))),
-            Self::Gamma(Gamma { rate, burstiness }) => {
-                Some(summed(Box::new(move |d| d.gamma(burstiness) / (burstiness * rate))))
+            Self::Constant(Rate { rate }) => {
+                Some((0..count).map(|i| nanoseconds(i as f64 / rate)).collect())
             }
+            Self::Poisson(Rate { rate }) => Some(summed(Box::new(move |d| d.exponential() / rate))),
+            Self::Gamma(Gamma { rate, burstiness }) => Some(summed(Box::new(move |d| {
+                d.gamma(burstiness) / (burstiness * rate)
+            }))),
         }
     }
 }
@@ -334,7 +373,10 @@ fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
     let fits = |rate: f64| rate.is_finite() && rate >= 0.0;
     for s in stretches {
         if !fits(s.from) || !fits(s.to) {
-            return Some(format!("a rate must not be below 0, got {}", s.from.min(s.to)));
+            return Some(format!(
+                "a rate must not be below 0, got {}",
+                s.from.min(s.to)
+            ));
         }
         if !s.seconds.is_finite() || s.seconds <= 0.0 {
             return Some(format!("seconds must be above 0, got {}", s.seconds));
@@ -356,19 +398,30 @@ mod tests {
     use statrs::distribution::{ContinuousCDF, Exp, Gamma as GammaDistribution};
 
     fn stream(seed: u64) -> Stream {
-        Origin { seed, replicate: Coordinates::default() }.stream("arrival", &Json::Null)
+        Origin {
+            seed,
+            replicate: Coordinates::default(),
+        }
+        .stream("arrival", &Json::Null)
     }
 
     fn gaps(offsets: &[u64]) -> Vec<f64> {
         let shifted = std::iter::once(&0).chain(offsets);
-        offsets.iter().zip(shifted).map(|(b, a)| (b - a) as f64 / 1e9).collect()
+        offsets
+            .iter()
+            .zip(shifted)
+            .map(|(b, a)| (b - a) as f64 / 1e9)
+            .collect()
     }
 
     #[test]
     fn constant_arrivals_are_exactly_i_over_rate() {
         let arrival = Arrival::Constant(Rate { rate: 3.0 });
         let offsets = arrival.drawn(5, &stream(1)).unwrap();
-        assert_eq!(offsets, [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]);
+        assert_eq!(
+            offsets,
+            [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]
+        );
     }
 
     #[test]
@@ -383,17 +436,26 @@ mod tests {
         for seed in [1, 2, 3] {
             let mut gaps = gaps(&arrival.drawn(20_000, &stream(seed)).unwrap());
             let exponential = Exp::new(200.0).unwrap();
-            assert!(ks(&mut gaps, |x| exponential.cdf(x)) < KS_LIMIT, "seed {seed}");
+            assert!(
+                ks(&mut gaps, |x| exponential.cdf(x)) < KS_LIMIT,
+                "seed {seed}"
+            );
         }
     }
 
     #[test]
     fn gamma_gaps_follow_the_gamma_of_shape_burstiness() {
         for burstiness in [0.25, 1.0, 4.0] {
-            let arrival = Arrival::Gamma(Gamma { rate: 50.0, burstiness });
+            let arrival = Arrival::Gamma(Gamma {
+                rate: 50.0,
+                burstiness,
+            });
             let mut gaps = gaps(&arrival.drawn(20_000, &stream(5)).unwrap());
             let gamma = GammaDistribution::new(burstiness, burstiness * 50.0).unwrap();
-            assert!(ks(&mut gaps, |x| gamma.cdf(x)) < KS_LIMIT, "burstiness {burstiness}");
+            assert!(
+                ks(&mut gaps, |x| gamma.cdf(x)) < KS_LIMIT,
+                "burstiness {burstiness}"
+            );
         }
     }
 
@@ -406,11 +468,19 @@ mod tests {
 
     fn ladder(process: Process) -> Arrival {
         let level = |rate, seconds| Level { rate, seconds };
-        Arrival::Steps(Steps { levels: vec![level(2.0, 1.0), level(0.0, 3.0), level(4.0, 0.5)], process })
+        Arrival::Steps(Steps {
+            levels: vec![level(2.0, 1.0), level(0.0, 3.0), level(4.0, 0.5)],
+            process,
+        })
     }
 
     fn ramp(from: f64, to: f64, seconds: f64, process: Process) -> Arrival {
-        Arrival::Ramp(Ramp { from, to, seconds, process })
+        Arrival::Ramp(Ramp {
+            from,
+            to,
+            seconds,
+            process,
+        })
     }
 
     #[test]
@@ -431,7 +501,9 @@ mod tests {
             assert_eq!(*at, ((i as f64 / 5.0).sqrt() * 1e9).round() as u64);
         }
         assert_eq!((up.room(), up.rate()), (Some(20), Some(10.0)));
-        let down = ramp(20.0, 10.0, 1.0, Process::Constant).drawn(16, &stream(1)).unwrap();
+        let down = ramp(20.0, 10.0, 1.0, Process::Constant)
+            .drawn(16, &stream(1))
+            .unwrap();
         // Seen backwards from its end it rises from 10 to 20: x = 10 t + 5 t².
         for (i, at) in down.iter().enumerate() {
             let left = 1.0 - *at as f64 / 1e9;
@@ -441,33 +513,69 @@ mod tests {
 
     #[test]
     fn a_ramp_without_slope_is_a_constant_rate() {
-        let ramp = ramp(3.0, 3.0, 1.0, Process::Constant).drawn(9, &stream(1)).unwrap();
-        assert_eq!(ramp, Arrival::Constant(Rate { rate: 3.0 }).drawn(9, &stream(1)).unwrap());
+        let ramp = ramp(3.0, 3.0, 1.0, Process::Constant)
+            .drawn(9, &stream(1))
+            .unwrap();
+        assert_eq!(
+            ramp,
+            Arrival::Constant(Rate { rate: 3.0 })
+                .drawn(9, &stream(1))
+                .unwrap()
+        );
     }
 
     #[test]
     fn expected_arrivals_between_poisson_arrivals_of_a_changing_rate_are_exponential() {
         let unit = Exp::new(1.0).unwrap();
         for seed in [1, 2, 3] {
-            let offsets = ramp(0.0, 400.0, 100.0, Process::Poisson).drawn(19_000, &stream(seed)).unwrap();
-            let expected: Vec<f64> = offsets.iter().map(|ns| 2.0 * (*ns as f64 / 1e9).powi(2)).collect();
+            let offsets = ramp(0.0, 400.0, 100.0, Process::Poisson)
+                .drawn(19_000, &stream(seed))
+                .unwrap();
+            let expected: Vec<f64> = offsets
+                .iter()
+                .map(|ns| 2.0 * (*ns as f64 / 1e9).powi(2))
+                .collect();
             let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
-            assert!(ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT, "ramp, seed {seed}");
-            let level = |rate| Level { rate, seconds: 50.0 };
-            let steps = Steps { levels: vec![level(100.0), level(300.0)], process: Process::Poisson };
+            assert!(
+                ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT,
+                "ramp, seed {seed}"
+            );
+            let level = |rate| Level {
+                rate,
+                seconds: 50.0,
+            };
+            let steps = Steps {
+                levels: vec![level(100.0), level(300.0)],
+                process: Process::Poisson,
+            };
             let offsets = Arrival::Steps(steps).drawn(20_000, &stream(seed)).unwrap();
-            let of = |at: f64| if at < 50.0 { 100.0 * at } else { 5000.0 + 300.0 * (at - 50.0) };
+            let of = |at: f64| {
+                if at < 50.0 {
+                    100.0 * at
+                } else {
+                    5000.0 + 300.0 * (at - 50.0)
+                }
+            };
             let expected: Vec<f64> = offsets.iter().map(|ns| of(*ns as f64 / 1e9)).collect();
             let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
-            assert!(ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT, "steps, seed {seed}");
+            assert!(
+                ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT,
+                "steps, seed {seed}"
+            );
         }
     }
 
     #[test]
     fn rates_and_times_that_make_no_sense_are_refused() {
         let steps = |levels: &[(f64, f64)]| {
-            let levels = levels.iter().map(|&(rate, seconds)| Level { rate, seconds }).collect();
-            Arrival::Steps(Steps { levels, process: Process::Poisson })
+            let levels = levels
+                .iter()
+                .map(|&(rate, seconds)| Level { rate, seconds })
+                .collect();
+            Arrival::Steps(Steps {
+                levels,
+                process: Process::Poisson,
+            })
         };
         for wrong in [
             steps(&[]),
@@ -479,7 +587,11 @@ mod tests {
         ] {
             assert!(wrong.problem().is_some(), "{wrong:?}");
         }
-        assert!(steps(&[(1.0, 1.0), (0.0, 2.0), (3.0, 1.0)]).problem().is_none());
+        assert!(
+            steps(&[(1.0, 1.0), (0.0, 2.0), (3.0, 1.0)])
+                .problem()
+                .is_none()
+        );
     }
 
     #[test]
@@ -488,12 +600,23 @@ mod tests {
         std::fs::write(file.path(), "timestamp_ms\n100\n250\n1100\n").unwrap();
         let replay = |speed| {
             let file = file.path().to_str().unwrap().to_owned();
-            Arrival::Trace(Replay { file, digest: None, speed })
+            Arrival::Trace(Replay {
+                file,
+                digest: None,
+                speed,
+            })
         };
         let offsets = |speed, count| replay(speed).offsets(count, &stream(1));
-        assert_eq!(offsets(1.0, 3).unwrap().unwrap(), [0, 150_000_000, 1_000_000_000]);
+        assert_eq!(
+            offsets(1.0, 3).unwrap().unwrap(),
+            [0, 150_000_000, 1_000_000_000]
+        );
         assert_eq!(offsets(2.0, 2).unwrap().unwrap(), [0, 75_000_000]);
-        assert!(offsets(1.0, 4).unwrap_err().contains("holds 3 requests, and 4 are asked for"));
+        assert!(
+            offsets(1.0, 4)
+                .unwrap_err()
+                .contains("holds 3 requests, and 4 are asked for")
+        );
         assert!(replay(0.0).problem().is_some());
     }
 }

@@ -110,7 +110,10 @@ impl ClientHealth {
         let wake_lag_ms = three(&health.wake_lag);
         let (read_wait_ms, write_time_ms) = (three(&health.read_wait), three(&health.write_time));
         let busy = of_wall(health.cpu_ns);
-        let window = tally.window().map(|(from, to)| (to - from) as f64 / 1e9).filter(|s| *s > 0.0);
+        let window = tally
+            .window()
+            .map(|(from, to)| (to - from) as f64 / 1e9)
+            .filter(|s| *s > 0.0);
         Self {
             probes: health.wake_lag.n(),
             wake_lag_ms,
@@ -118,11 +121,13 @@ impl ClientHealth {
             write_time_ms,
             busy,
             run_queue_wait: grown(before.waited_ns, after.waited_ns).and_then(of_wall),
-            preemptions: grown(before.preempted, after.preempted).and_then(|n| i64::try_from(n).ok()),
+            preemptions: grown(before.preempted, after.preempted)
+                .and_then(|n| i64::try_from(n).ok()),
             cpu_steal: grown(before.steal_ticks, after.steal_ticks)
                 .zip(ticks)
                 .map(|(steal, all)| steal as f64 / all as f64),
-            chunks_per_read: (tally.chunk_reads > 0).then(|| tally.chunks as f64 / tally.chunk_reads as f64),
+            chunks_per_read: (tally.chunk_reads > 0)
+                .then(|| tally.chunks as f64 / tally.chunk_reads as f64),
             chunk_rate: window.map(|seconds| tally.chunks as f64 / seconds),
             peak_in_flight: tally.peak_in_flight,
             stamp_error_bound_ms: bound(
@@ -157,53 +162,108 @@ impl ClientHealth {
     /// Returns the columns of a health, or of none, for the one-row table `cell`.
     pub(crate) fn columns(health: Option<&Self>) -> Vec<Column> {
         let float = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<f64>| {
-            Column::float(name, [health.and_then(of)]).unit(unit).describe(meaning)
+            Column::float(name, [health.and_then(of)])
+                .unit(unit)
+                .describe(meaning)
         };
         let int = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<i64>| {
-            Column::int(name, [health.and_then(of)]).unit(unit).describe(meaning)
+            Column::int(name, [health.and_then(of)])
+                .unit(unit)
+                .describe(meaning)
         };
-        let mut columns = vec![int("probes", "1", "ticks of the timer that samples the wake lag", &|h| {
-            i64::try_from(h.probes).ok()
-        })];
+        let mut columns = vec![int(
+            "probes",
+            "1",
+            "ticks of the timer that samples the wake lag",
+            &|h| i64::try_from(h.probes).ok(),
+        )];
         type Three = fn(&ClientHealth) -> Option<[f64; 3]>;
         let samples: [(&str, &str, Three); 3] = [
-            ("wake_lag", "how late the measuring thread noticed a timer", |h| h.wake_lag_ms),
-            ("read_wait", "from the thread's waking to a read's stamp", |h| h.read_wait_ms),
-            ("write_time", "how long a request's first write took", |h| h.write_time_ms),
+            (
+                "wake_lag",
+                "how late the measuring thread noticed a timer",
+                |h| h.wake_lag_ms,
+            ),
+            (
+                "read_wait",
+                "from the thread's waking to a read's stamp",
+                |h| h.read_wait_ms,
+            ),
+            ("write_time", "how long a request's first write took", |h| {
+                h.write_time_ms
+            }),
         ];
         for (name, meaning, of) in samples {
-            for (i, (short, word)) in
-                [("p50", "median"), ("p99", "99th percentile"), ("max", "largest")].into_iter().enumerate()
+            for (i, (short, word)) in [
+                ("p50", "median"),
+                ("p99", "99th percentile"),
+                ("max", "largest"),
+            ]
+            .into_iter()
+            .enumerate()
             {
-                columns.push(float(&format!("{name}_{short}"), "ms", &format!("{meaning}: {word}"), &|h| {
-                    of(h).map(|three| three[i])
-                }));
+                columns.push(float(
+                    &format!("{name}_{short}"),
+                    "ms",
+                    &format!("{meaning}: {word}"),
+                    &|h| of(h).map(|three| three[i]),
+                ));
             }
         }
         columns.extend([
-            float("client_busy", "1", "CPU time over wall time of the measuring thread", &|h| h.busy),
-            float("run_queue_wait", "1", "time runnable but waiting for a core, over wall time", &|h| {
-                h.run_queue_wait
-            }),
-            int("preemptions", "1", "context switches the measuring thread did not ask for", &|h| {
-                h.preemptions
-            }),
-            float("cpu_steal", "1", "time the hypervisor took, over all cores' time", &|h| h.cpu_steal),
-            float("chunks_per_read", "chunks", "chunks for each socket read that completed one", &|h| {
-                h.chunks_per_read
-            }),
-            float("chunk_rate", "chunks/s", "chunks a second over the window", &|h| h.chunk_rate),
-            int("peak_in_flight", "requests", "most measured requests in flight at once", &|h| {
-                h.peak_in_flight
-            }),
+            float(
+                "client_busy",
+                "1",
+                "CPU time over wall time of the measuring thread",
+                &|h| h.busy,
+            ),
+            float(
+                "run_queue_wait",
+                "1",
+                "time runnable but waiting for a core, over wall time",
+                &|h| h.run_queue_wait,
+            ),
+            int(
+                "preemptions",
+                "1",
+                "context switches the measuring thread did not ask for",
+                &|h| h.preemptions,
+            ),
+            float(
+                "cpu_steal",
+                "1",
+                "time the hypervisor took, over all cores' time",
+                &|h| h.cpu_steal,
+            ),
+            float(
+                "chunks_per_read",
+                "chunks",
+                "chunks for each socket read that completed one",
+                &|h| h.chunks_per_read,
+            ),
+            float(
+                "chunk_rate",
+                "chunks/s",
+                "chunks a second over the window",
+                &|h| h.chunk_rate,
+            ),
+            int(
+                "peak_in_flight",
+                "requests",
+                "most measured requests in flight at once",
+                &|h| h.peak_in_flight,
+            ),
             float(
                 "stamp_error_bound",
                 "ms",
                 "at least 99 % of arrivals are stamped late by at most this; null without a probe",
                 &|h| h.stamp_error_bound_ms,
             ),
-            Column::text("client_verdict", [health.and_then(|h| Some(h.verdict?.word()))])
-                .describe("`client_ok`, or `client_bound`: the client was the bottleneck"),
+            Column::text(
+                "client_verdict",
+                [health.and_then(|h| Some(h.verdict?.word()))],
+            )
+            .describe("`client_ok`, or `client_bound`: the client was the bottleneck"),
         ]);
         columns
     }
@@ -233,7 +293,11 @@ fn bound(
 fn verdict(wake: Option<[f64; 3]>, busy: Option<f64>) -> Option<ClientVerdict> {
     let [p50, p99, _] = wake?;
     let bound = p50 > WAKE_LAG_P50_MS || p99 > WAKE_LAG_P99_MS || busy.is_some_and(|b| b >= BUSY);
-    Some(if bound { ClientVerdict::Bound } else { ClientVerdict::Ok })
+    Some(if bound {
+        ClientVerdict::Bound
+    } else {
+        ClientVerdict::Ok
+    })
 }
 
 #[cfg(test)]
@@ -253,11 +317,20 @@ mod tests {
     #[test]
     fn the_bound_is_the_sum_of_its_parts_and_a_busy_thread_cannot_stretch_it() {
         let (wake, write) = (Some([0.1, 2.0, 8.0]), Some([0.01, 0.5, 0.6]));
-        assert_eq!(bound(Some(2.0), wake, Some([0.1, 3.0, 4.0]), write), Some(7.5));
+        assert_eq!(
+            bound(Some(2.0), wake, Some([0.1, 3.0, 4.0]), write),
+            Some(7.5)
+        );
         // Awake for a second without a pause, but the probe was never served later than 8 ms.
-        assert_eq!(bound(Some(2.0), wake, Some([500.0, 990.0, 1000.0]), write), Some(12.5));
+        assert_eq!(
+            bound(Some(2.0), wake, Some([500.0, 990.0, 1000.0]), write),
+            Some(12.5)
+        );
         // A stall of 80 ms is at most a probe interval longer than it was seen.
-        assert_eq!(bound(Some(80.0), Some([40.0, 79.0, 80.0]), None, None), Some(85.0));
+        assert_eq!(
+            bound(Some(80.0), Some([40.0, 79.0, 80.0]), None, None),
+            Some(85.0)
+        );
         assert_eq!(bound(None, None, None, None), None);
     }
 

@@ -11,7 +11,9 @@ use pipeline::stage::Control;
 use serde_json::Value;
 
 use crate::interpret::interpret;
-use crate::measure::{AnswerReceiver, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure};
+use crate::measure::{
+    AnswerReceiver, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure,
+};
 use crate::peer::Peer;
 use crate::plan::plan;
 use crate::prompts::FileCounter;
@@ -83,24 +85,38 @@ pub(crate) fn drive(
     take: &mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
     let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
-    let schema = match spec.workload.structured.as_ref().and_then(|s| s.schema.as_ref()) {
+    let schema = match spec
+        .workload
+        .structured
+        .as_ref()
+        .and_then(|s| s.schema.as_ref())
+    {
         Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
         None => None,
     };
     // Answers whose server tells no count are counted by the workload's own tokenizer.
     let counter = match &spec.workload.tokenizer {
         Some(Tokenizer::File(file)) => Some(
-            FileCounter::open(&file.file, file.digest.as_deref()).map_err(|e| LoadError(e.to_string()))?,
+            FileCounter::open(&file.file, file.digest.as_deref())
+                .map_err(|e| LoadError(e.to_string()))?,
         ),
         Some(Tokenizer::Server(_)) | None => None,
     };
-    let renderer = Renderer { spec, target, peer: peer.clone() };
+    let renderer = Renderer {
+        spec,
+        target,
+        peer: peer.clone(),
+    };
     let plan = Arc::new(plan(spec, target, peer.clone())?);
     let unread = |e: io::Error| LoadError(format!("the prompts cannot be read again: {e}"));
     let mut rendering = Rendering::new(&renderer, &plan.ahead);
     let rendered = rendering.fill().map_err(unread)?;
     let shared = Arc::new(Shared::start());
-    let start = Start { epoch: shared.epoch, started: SystemTime::now(), peer };
+    let start = Start {
+        epoch: shared.epoch,
+        started: SystemTime::now(),
+        peer,
+    };
     let mut company = company(&start);
     let mut warnings = Vec::new();
     let mut observations = BTreeMap::new();
@@ -151,24 +167,44 @@ pub(crate) fn drive(
                 .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
             match thread {
                 Ok(thread) => beside.push(thread),
-                Err(e) => watching.warnings.push(format!("no thread to sample on: {e}")),
+                Err(e) => watching
+                    .warnings
+                    .push(format!("no thread to sample on: {e}")),
             }
         }
         watching.until_done(&receiver);
         halt.ring();
-        let left: Vec<Left> = beside.into_iter().map(|thread| joined(thread.join())).collect();
+        let left: Vec<Left> = beside
+            .into_iter()
+            .map(|thread| joined(thread.join()))
+            .collect();
         let measured = joined(measuring.join())
             .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
-        rendering.map_or(Ok(()), |rendering| joined(rendering.join())).map_err(unread)?;
+        rendering
+            .map_or(Ok(()), |rendering| joined(rendering.join()))
+            .map_err(unread)?;
         Ok((measured, left))
     })?;
-    let Watching { mut ending, failed, warnings: more, .. } = watching;
+    let Watching {
+        mut ending,
+        failed,
+        warnings: more,
+        ..
+    } = watching;
     if let Some(error) = failed {
         return Err(LoadError(format!("the rows cannot be kept: {error}")));
     }
     for (what, why, count) in [
-        ("requests_unrendered", "they were not rendered yet", measured.unrendered),
-        ("requests_held_back", "answers were not taken apart fast enough", measured.held_back),
+        (
+            "requests_unrendered",
+            "they were not rendered yet",
+            measured.unrendered,
+        ),
+        (
+            "requests_held_back",
+            "answers were not taken apart fast enough",
+            measured.held_back,
+        ),
     ] {
         if count > 0 {
             observations.insert(what.to_owned(), count.into());
@@ -268,7 +304,10 @@ impl Watching<'_> {
     /// Returns when every attempt has ended and was taken apart.
     fn until_done(&mut self, receiver: &AnswerReceiver) {
         let prompts = &self.spec.prompts;
-        let (warmup, total) = (prompts.count(Phase::Warmup), prompts.count(Phase::Measured) as u64);
+        let (warmup, total) = (
+            prompts.count(Phase::Warmup),
+            prompts.count(Phase::Measured) as u64,
+        );
         let in_sessions = prompts.sessions().is_some();
         let mut done = 0;
         let (mut waiting, mut bytes) = (VecDeque::<Ended>::new(), 0);
@@ -309,7 +348,9 @@ impl Watching<'_> {
     }
 
     fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {
-        let oldest = waiting.pop_front().expect("their bytes are those that are counted");
+        let oldest = waiting
+            .pop_front()
+            .expect("their bytes are those that are counted");
         *bytes -= oldest.attempt.size();
         self.take_apart(oldest);
     }
@@ -337,7 +378,10 @@ impl Watching<'_> {
             let turn = match self.talks.after(&prompt, row.status, answer) {
                 Some(history) => {
                     let next = self.spec.prompts.at(attempt.request + 1)?;
-                    Some(Turn { bytes: self.renderer.render(&next, history), think_ns: next.think_ns })
+                    Some(Turn {
+                        bytes: self.renderer.render(&next, history),
+                        think_ns: next.think_ns,
+                    })
                 }
                 None => None,
             };

@@ -15,15 +15,17 @@ use crate::drive::{Company, Start, drive};
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
 use crate::rows::{ChunkRow, Phase, RequestRow, chunks_table, requests_table};
-use crate::run::{CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from};
+use crate::run::{
+    CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from,
+};
 use crate::sample::Sample;
 use crate::scrape::Metrics;
 use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{
-    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo,
-    Slots, Telemetry, find_program,
+    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes,
+    ServerInfo, Slots, Telemetry, find_program,
 };
 
 /// What is sampled beside a load, and where.
@@ -91,7 +93,8 @@ pub fn run_load_into(
     control: &Control,
     watch: &mut dyn FnMut(&RequestRow, &[ChunkRow]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
-    let broken = |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
+    let broken =
+        |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
     let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
@@ -102,7 +105,8 @@ pub fn run_load_into(
         |start| company(start, target, beside, folder, log_from),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
-    let mut requests = Sheet::create(folder, "requests", requests_table, &[]).map_err(|e| broken(&e))?;
+    let mut requests =
+        Sheet::create(folder, "requests", requests_table, &[]).map_err(|e| broken(&e))?;
     let mut chunks = Sheet::create(folder, "chunks", chunks_table, &[]).map_err(|e| broken(&e))?;
     let mut tally = Tally::default();
     let mut lags = Sample::new(folder.to_owned());
@@ -113,30 +117,53 @@ pub fn run_load_into(
             measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
             watch(&rows.request, &rows.chunks)?;
             requests.push(rows.request).map_err(io::Error::other)?;
-            rows.chunks.into_iter().try_for_each(|chunk| chunks.push(chunk)).map_err(io::Error::other)
+            rows.chunks
+                .into_iter()
+                .try_for_each(|chunk| chunks.push(chunk))
+                .map_err(io::Error::other)
         })
         .map_err(|e| broken(&e))?;
     let cell = facts(spec, target, &tally, &driven);
     let lags = lags.distribution().map_err(|e| broken(&e))?;
     let of_cell = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
     let path = folder.join("cell.parquet");
-    let bytes = of_cell.and_then(|table| table.to_parquet()).map_err(|e| broken(&e))?;
+    let bytes = of_cell
+        .and_then(|table| table.to_parquet())
+        .map_err(|e| broken(&e))?;
     std::fs::write(&path, bytes).map_err(|e| broken(&format!("{}: {e}", path.display())))?;
     let mut tables = vec![
         requests.finish().map_err(|e| broken(&e))?,
         chunks.finish().map_err(|e| broken(&e))?,
-        TableFile { name: "cell", path, rows: 1 },
+        TableFile {
+            name: "cell",
+            path,
+            rows: 1,
+        },
         prompts,
     ];
     driven.tables.sort_by_key(|table| table.name);
     tables.append(&mut driven.tables);
-    let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
+    let mask = |text: String| {
+        target
+            .api_key
+            .as_ref()
+            .map_or(text.clone(), |key| key.mask(&text))
+    };
     Ok(LoadFiles {
         ending: driven.ending,
         tables,
-        engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
+        engine_log: target
+            .log
+            .as_deref()
+            .and_then(|path| read_from(path, log_from).ok())
+            .map(mask),
         cell,
-        warnings: driven.warnings.into_iter().map(mask).chain(tally.doubt()).collect(),
+        warnings: driven
+            .warnings
+            .into_iter()
+            .map(mask)
+            .chain(tally.doubt())
+            .collect(),
         tally,
         observations: driven.observations,
     })
@@ -149,29 +176,52 @@ const PROMPTS: usize = 2048;
 pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
     let part = |prompts: &[_]| set.table_of(prompts).map_err(io::Error::other);
     let empty = part(&[])?;
-    let columns = empty.names().iter().map(|name| empty.column(name)).collect::<Result<Vec<_>, _>>();
+    let columns = empty
+        .names()
+        .iter()
+        .map(|name| empty.column(name))
+        .collect::<Result<Vec<_>, _>>();
     let columns = columns.map_err(io::Error::other)?;
     let schema = empty.batch().schema();
-    let mut notes: Vec<(&str, &str)> =
-        schema.metadata().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let mut notes: Vec<(&str, &str)> = schema
+        .metadata()
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
     notes.sort_unstable();
     let path = folder.join("prompts.parquet");
-    let mut writer = TableWriter::create_with_metadata(&path, &columns, &notes).map_err(io::Error::other)?;
+    let mut writer =
+        TableWriter::create_with_metadata(&path, &columns, &notes).map_err(io::Error::other)?;
     let warmup = set.count(Phase::Warmup);
     let all = warmup + set.count(Phase::Measured);
     for places in [warmup..all, 0..warmup] {
         for from in places.clone().step_by(PROMPTS) {
             let prompts = (from..places.end.min(from + PROMPTS)).map(|place| set.at(place));
-            writer.write(&part(&prompts.collect::<io::Result<Vec<_>>>()?)?).map_err(io::Error::other)?;
+            writer
+                .write(&part(&prompts.collect::<io::Result<Vec<_>>>()?)?)
+                .map_err(io::Error::other)?;
         }
     }
     let rows = writer.finish().map_err(io::Error::other)?;
     let digest = Digest::of_file(&path)?;
-    Ok((TableFile { name: "prompts", path, rows }, digest))
+    Ok((
+        TableFile {
+            name: "prompts",
+            path,
+            rows,
+        },
+        digest,
+    ))
 }
 
 /// Begins everything that is sampled beside the load.
-fn company(start: &Start, target: &Target, beside: &Beside, folder: &Path, log_from: u64) -> Company {
+fn company(
+    start: &Start,
+    target: &Target,
+    beside: &Beside,
+    folder: &Path,
+    log_from: u64,
+) -> Company {
     let telemetry = &beside.telemetry;
     let interval = telemetry.interval.duration();
     let interval_ms = interval.as_millis().to_string();
@@ -185,14 +235,25 @@ fn company(start: &Start, target: &Target, beside: &Beside, folder: &Path, log_f
     let words = |e: TableError| e.to_string();
     if let Some(path) = &target.metrics {
         let metrics = Metrics::new(folder, endpoint(start, target, path), interval_ms);
-        begin("server_metrics", metrics.map(|m| Box::new(m) as _).map_err(words));
+        begin(
+            "server_metrics",
+            metrics.map(|m| Box::new(m) as _).map_err(words),
+        );
     }
     if telemetry.host {
-        begin("host_telemetry", Host::new(folder, interval_ms).map(|h| Box::new(h) as _).map_err(words));
+        begin(
+            "host_telemetry",
+            Host::new(folder, interval_ms)
+                .map(|h| Box::new(h) as _)
+                .map_err(words),
+        );
     }
     if telemetry.processes {
         let processes = Processes::new(folder, beside.server_pid, interval_ms);
-        begin("process_telemetry", processes.map(|p| Box::new(p) as _).map_err(words));
+        begin(
+            "process_telemetry",
+            processes.map(|p| Box::new(p) as _).map_err(words),
+        );
     }
     if let Some(path) = beside.slots.as_ref().filter(|_| telemetry.probes) {
         let slots = Slots::new(folder, endpoint(start, target, path), interval_ms);
@@ -202,8 +263,16 @@ fn company(start: &Start, target: &Target, beside: &Beside, folder: &Path, log_f
         let info = ServerInfo::new(folder, endpoint(start, target, path), interval_ms);
         begin("server_info", info.map(|i| Box::new(i) as _).map_err(words));
     }
-    if let Some(path) = target.log.as_deref().filter(|_| !beside.log_events.is_empty()) {
-        let log = LogFrom { path, position: log_from, started: start.started };
+    if let Some(path) = target
+        .log
+        .as_deref()
+        .filter(|_| !beside.log_events.is_empty())
+    {
+        let log = LogFrom {
+            path,
+            position: log_from,
+            started: start.started,
+        };
         let key = target.api_key.clone();
         let events = LogEvents::new(folder, &log, &beside.log_events, key, interval_ms);
         begin("engine_events", events.map(|e| Box::new(e) as _));
@@ -212,11 +281,23 @@ fn company(start: &Start, target: &Target, beside: &Beside, folder: &Path, log_f
     if telemetry.gpu != Gpu::None {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         let smi = beside.nvidia_smi.as_deref();
-        match Gpus::new(folder, telemetry.gpu, smi, interval_ms, start.epoch, power.clone()) {
+        match Gpus::new(
+            folder,
+            telemetry.gpu,
+            smi,
+            interval_ms,
+            start.epoch,
+            power.clone(),
+        ) {
             Ok(gpus) => companions.push(Box::new(gpus)),
             Err(reason) => absent.push(reason),
         }
     }
     let hung_below = telemetry.hung_below_w.map(|watts| (power, watts));
-    Company { companions, absent, interval, hung_below }
+    Company {
+        companions,
+        absent,
+        interval,
+        hung_below,
+    }
 }

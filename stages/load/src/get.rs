@@ -71,7 +71,10 @@ pub(crate) fn get(
     api_key: Option<&ApiKey>,
 ) -> Result<(u16, Vec<u8>), GetError> {
     let address = &peer.address;
-    let head = format!("GET {}{path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n", address.prefix);
+    let head = format!(
+        "GET {}{path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\n",
+        address.prefix
+    );
     ask(peer, head, b"", api_key)
 }
 

@@ -13,8 +13,14 @@ const OURS: [&str; 8] = [
 ];
 
 /// What holds a secret as a rule.
-const SECRETS: [&str; 6] =
-    ["api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"];
+const SECRETS: [&str; 6] = [
+    "api-key",
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-api-key",
+    "x-goog-api-key",
+];
 
 /// Returns what is wrong with a header of one's own, and what to do, if anything is: its name is no
 /// token of HTTP (RFC 9110, section 5.6.2), its value holds more than printable ASCII, spaces and
@@ -23,7 +29,10 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();
     if name.is_empty() || !name.chars().all(token) {
-        return Some((format!("`{name}` is no name of a header"), "write it like `X-Route`"));
+        return Some((
+            format!("`{name}` is no name of a header"),
+            "write it like `X-Route`",
+        ));
     }
     if !value.chars().all(|c| c == '\t' || (' '..='~').contains(&c)) {
         return Some((
@@ -32,7 +41,10 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
         ));
     }
     if OURS.contains(&lower.as_str()) {
-        return Some((format!("header {name}: every request has it already"), "leave it out"));
+        return Some((
+            format!("header {name}: every request has it already"),
+            "leave it out",
+        ));
     }
     SECRETS.contains(&lower.as_str()).then(|| {
         (

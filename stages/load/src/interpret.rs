@@ -75,10 +75,18 @@ pub(crate) fn interpret(
         (answer.usage_output, TokenSource::Usage),
         (answer.server.output_tokens, TokenSource::Timings),
         (tokenized.map(i64::from), TokenSource::Tokenizer),
-        ((streamed && chunk_count > 0).then_some(chunk_count), TokenSource::Chunks),
+        (
+            (streamed && chunk_count > 0).then_some(chunk_count),
+            TokenSource::Chunks,
+        ),
     ];
-    let counted = candidates.into_iter().find_map(|(count, source)| Some((count?, source)));
-    let tokens_agree = answer.usage_output.zip(answer.server.output_tokens).map(|(a, b)| a == b);
+    let counted = candidates
+        .into_iter()
+        .find_map(|(count, source)| Some((count?, source)));
+    let tokens_agree = answer
+        .usage_output
+        .zip(answer.server.output_tokens)
+        .map(|(a, b)| a == b);
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
     let row = RequestRow {
         request_id: attempt.request as i64,
@@ -94,7 +102,11 @@ pub(crate) fn interpret(
         connect_ns: attempt.connect_ns.map(ns),
         sent_ns: attempt.sent_ns.map(ns),
         headers_ns: attempt.headers_ns.map(ns),
-        first_token_ns: if streamed { answer.chunks.first().map(|c| ns(c.0)) } else { None },
+        first_token_ns: if streamed {
+            answer.chunks.first().map(|c| ns(c.0))
+        } else {
+            None
+        },
         first_reasoning_ns: answer.first_reasoning_ns.filter(|_| streamed).map(ns),
         first_answer_ns: answer.first_answer_ns.filter(|_| streamed).map(ns),
         last_token_ns: last_chunk_ns.map(ns),
@@ -107,31 +119,40 @@ pub(crate) fn interpret(
         tokens_agree,
         requested_output_tokens: i64::from(prompt.output_tokens),
         chunks: (streamed && answer.http_status.is_some()).then_some(chunk_count),
-        first_chunk_tokens: if streamed { answer.chunks.first().and_then(|c| c.3) } else { None },
+        first_chunk_tokens: if streamed {
+            answer.chunks.first().and_then(|c| c.3)
+        } else {
+            None
+        },
         finish_reason: answer.finish_reason,
         status,
         http_status: answer.http_status.map(i64::from),
         retry_after_s: answer.retry_after.map(ns),
         error: error.map(|e| e.chars().take(ERROR_LENGTH).collect()),
         schema_valid,
-        send_lag_ns: attempt.sent_ns.map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
+        send_lag_ns: attempt
+            .sent_ns
+            .map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
         in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
         reads: attempt.reads.len() as i64,
         received_bytes: attempt.bytes.len() as i64,
         output_characters: (!generated.is_empty()).then(|| generated.chars().count() as i64),
-        output_digest: (!generated.is_empty()).then(|| Digest::of(generated.as_bytes()).to_string()),
+        output_digest: (!generated.is_empty())
+            .then(|| Digest::of(generated.as_bytes()).to_string()),
         server_prompt_ms: answer.server.prompt_ms,
         server_predicted_ms: answer.server.predicted_ms,
     };
     let chunks = if streamed { answer.chunks } else { Vec::new() };
-    let chunks = chunks.into_iter().map(|(at_ns, read, bytes, tokens)| ChunkRow {
-        request_id: row.request_id,
-        attempt: row.attempt,
-        at_ns: ns(at_ns),
-        bytes: bytes as i64,
-        tokens,
-        read: read as i64,
-    });
+    let chunks = chunks
+        .into_iter()
+        .map(|(at_ns, read, bytes, tokens)| ChunkRow {
+            request_id: row.request_id,
+            attempt: row.attempt,
+            at_ns: ns(at_ns),
+            bytes: bytes as i64,
+            tokens,
+            read: read as i64,
+        });
     let chunks = chunks.collect();
     (row, chunks, answer.text)
 }
@@ -158,9 +179,9 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     let mut from = head.length;
     for (index, read) in attempt.reads.iter().enumerate() {
         if read.end > from {
-            if let Err(error) =
-                framing.advance(&attempt.bytes[from..read.end], |piece| body.extend_from_slice(piece))
-            {
+            if let Err(error) = framing.advance(&attempt.bytes[from..read.end], |piece| {
+                body.extend_from_slice(piece)
+            }) {
                 answer.broken = Some(error);
                 break;
             }
@@ -177,8 +198,11 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
         && !events.iter().any(|event| is_json(&event.data))
     {
-        answer.broken =
-            Some(format!("the answer is {media_type}, not {}: {}", division.word(), start_of(&body)));
+        answer.broken = Some(format!(
+            "the answer is {media_type}, not {}: {}",
+            division.word(),
+            start_of(&body)
+        ));
         return answer;
     }
     let count = events.len();
@@ -205,7 +229,11 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
             }
         };
         let value = if let Value::Array(mut items) = told {
-            if items.is_empty() { continue } else { items.swap_remove(0) }
+            if items.is_empty() {
+                continue;
+            } else {
+                items.swap_remove(0)
+            }
         } else {
             told
         };
@@ -235,11 +263,17 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         let reasoned = told.reasoning.as_ref().map_or(0, String::len);
         answer.reasoning.extend(told.reasoning);
         let bytes = answered + reasoned;
-        let tokens = told.tokens.or_else(|| told.output_tokens.map(|n| n - counted_before));
+        let tokens = told
+            .tokens
+            .or_else(|| told.output_tokens.map(|n| n - counted_before));
         counted_before = told.output_tokens.unwrap_or(counted_before);
         if bytes > 0 {
             let mark = marks.partition_point(|(there, _, _)| *there <= event.end);
-            let (_, at_ns, read) = marks.get(mark).or(marks.last()).copied().unwrap_or_default();
+            let (_, at_ns, read) = marks
+                .get(mark)
+                .or(marks.last())
+                .copied()
+                .unwrap_or_default();
             answer.chunks.push((at_ns, read, bytes, tokens));
             if reasoned > 0 {
                 answer.first_reasoning_ns.get_or_insert(at_ns);
@@ -261,7 +295,11 @@ fn start_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(BODY_LENGTH)]);
     let printable = text.replace(char::is_control, " ");
     let words: Vec<&str> = printable.split_whitespace().collect();
-    if words.is_empty() { "an empty body".to_owned() } else { words.join(" ") }
+    if words.is_empty() {
+        "an empty body".to_owned()
+    } else {
+        words.join(" ")
+    }
 }
 
 /// Keeps tokens per chunk only if every chunk has them; if none has, but there are as many
@@ -283,18 +321,36 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
     let with = |status, text: String| (status, Some(text));
     match &attempt.end {
         End::Refused(error) => return with(S::Refused, error.clone()),
-        End::Stopped(Stop::Hung) => return with(S::Hung, "no byte on any stream for the heartbeat".into()),
+        End::Stopped(Stop::Hung) => {
+            return with(S::Hung, "no byte on any stream for the heartbeat".into());
+        }
         End::Stopped(Stop::Cancelled) => return with(S::Cancelled, "stopped".into()),
-        End::Stopped(Stop::Gone) => return with(S::Cancelled, "stopped: the server is gone".into()),
-        End::NotSent => return with(S::Cancelled, "not sent: a turn before it was not answered".into()),
+        End::Stopped(Stop::Gone) => {
+            return with(S::Cancelled, "stopped: the server is gone".into());
+        }
+        End::NotSent => {
+            return with(
+                S::Cancelled,
+                "not sent: a turn before it was not answered".into(),
+            );
+        }
         End::Timeout("connect") => return with(S::Timeout, "connect timeout".into()),
         _ => {}
     }
     if let Some(status) = answer.http_status.filter(|s| !(200..300).contains(s)) {
-        return with(S::HttpError, format!("HTTP {status}: {}", answer.error.as_deref().unwrap_or_default()));
+        return with(
+            S::HttpError,
+            format!(
+                "HTTP {status}: {}",
+                answer.error.as_deref().unwrap_or_default()
+            ),
+        );
     }
     if let Some(error) = &answer.error {
-        return with(S::MalformedStream, format!("the server reports an error in the answer: {error}"));
+        return with(
+            S::MalformedStream,
+            format!("the server reports an error in the answer: {error}"),
+        );
     }
     if let Some(error) = &answer.broken {
         return with(S::MalformedStream, error.clone());
@@ -302,15 +358,18 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
     match &attempt.end {
         // Everything asked for has come; how the connection ended does not matter then.
         _ if answer.complete => (S::Ok, None),
-        End::Complete => {
-            with(S::TruncatedStream, "the stream ended without an end marker or finish reason".into())
-        }
-        End::Closed if attempt.reads.is_empty() => {
-            with(S::ConnectionReset, "the connection closed before any byte of the answer".into())
-        }
-        End::Closed => {
-            with(S::TruncatedStream, "the connection closed before the answer was complete".into())
-        }
+        End::Complete => with(
+            S::TruncatedStream,
+            "the stream ended without an end marker or finish reason".into(),
+        ),
+        End::Closed if attempt.reads.is_empty() => with(
+            S::ConnectionReset,
+            "the connection closed before any byte of the answer".into(),
+        ),
+        End::Closed => with(
+            S::TruncatedStream,
+            "the connection closed before the answer was complete".into(),
+        ),
         End::Reset(error) => with(S::ConnectionReset, error.clone()),
         End::Timeout(which) => with(S::Timeout, format!("{which} timeout")),
         End::Broken(error) => with(S::MalformedStream, error.clone()),

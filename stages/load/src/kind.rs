@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pipeline::stage::{
-    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind, Step,
+    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem,
+    StageKind, Step,
 };
 use pipeline::suggest::remedy;
 use tls::ApiKey;
@@ -56,11 +57,18 @@ impl StageKind for Load {
             return import::canonical(import, given, library);
         }
         let mut problems = Vec::new();
-        let Some(arrival) = &mut settings.arrival else { return Err(vec![missing("arrival")]) };
-        let Some(workload) = &settings.workload else { return Err(vec![missing("workload")]) };
+        let Some(arrival) = &mut settings.arrival else {
+            return Err(vec![missing("arrival")]);
+        };
+        let Some(workload) = &settings.workload else {
+            return Err(vec![missing("workload")]);
+        };
         let workload = find_workload(workload, library);
         if let Some((keys, message)) = arrival.problem() {
-            problems.push(Problem::at(&[&["arrival"], keys.as_slice()].concat(), message));
+            problems.push(Problem::at(
+                &[&["arrival"], keys.as_slice()].concat(),
+                message,
+            ));
         }
         let recorded = pin_trace(arrival, library).unwrap_or_else(|(message, hint)| {
             let problem = Problem::at(&["arrival", "trace", "file"], message);
@@ -68,15 +76,27 @@ impl StageKind for Load {
             None
         });
         // Of a workload that is wrong itself nothing more is said.
-        let talks = workload.as_ref().is_ok_and(|workload| workload.sessions.is_some());
-        let in_sessions = workload.as_ref().map_or(true, |workload| workload.sessions.is_some());
+        let talks = workload
+            .as_ref()
+            .is_ok_and(|workload| workload.sessions.is_some());
+        let in_sessions = workload
+            .as_ref()
+            .map_or(true, |workload| workload.sessions.is_some());
         let arrival = arrival.clone();
-        count_requests(&arrival, &mut settings, recorded, in_sessions, &mut problems);
+        count_requests(
+            &arrival,
+            &mut settings,
+            recorded,
+            in_sessions,
+            &mut problems,
+        );
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
                 // Sessions and the probes of a search take as many as they come to.
-                let needed = settings.requests.filter(|_| !talks && settings.search.is_none());
+                let needed = settings
+                    .requests
+                    .filter(|_| !talks && settings.search.is_none());
                 let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
                 if let Err(e) = check_pack(&workload.prompts, needed) {
                     problems.push(Problem::at(&["workload"], e.0));
@@ -107,14 +127,20 @@ impl StageKind for Load {
             }
             if settings.simulate.is_some() {
                 problems.push(
-                    Problem::at(&["search"], "a search sends its probes to a server, not to a simulated one")
-                        .hint("remove `simulate` or `search`"),
+                    Problem::at(
+                        &["search"],
+                        "a search sends its probes to a server, not to a simulated one",
+                    )
+                    .hint("remove `simulate` or `search`"),
                 );
             }
             if talks {
                 problems.push(
-                    Problem::at(&["search"], "a search counts single requests, the workload has sessions")
-                        .hint("take a workload without `sessions`"),
+                    Problem::at(
+                        &["search"],
+                        "a search counts single requests, the workload has sessions",
+                    )
+                    .hint("take a workload without `sessions`"),
                 );
             }
         }
@@ -127,8 +153,12 @@ impl StageKind for Load {
 
     /// Looks for the API key that the stage itself names; nothing is sent to a simulated server.
     fn ready(&self, parameters: &Json) -> Result<(), Problem> {
-        let variable = parameters["api-key-env"].as_str().filter(|_| parameters["simulate"].is_null());
-        let Some(variable) = variable else { return Ok(()) };
+        let variable = parameters["api-key-env"]
+            .as_str()
+            .filter(|_| parameters["simulate"].is_null());
+        let Some(variable) = variable else {
+            return Ok(());
+        };
         let missing = |failure: Failure| Problem {
             hint: failure.hint,
             ..Problem::at(&["api-key-env"], failure.reason)
@@ -142,11 +172,19 @@ impl StageKind for Load {
         if let Some(import) = &settings.import {
             return import::run(import, job);
         }
-        let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        let origin = Origin {
+            seed: job.seed,
+            replicate: job.replicate.clone(),
+        };
         if let Some(simulation) = settings.simulate.clone() {
             return simulate::run(job, settings, &simulation, origin);
         }
-        let Settings { api, api_key_env, telemetry, .. } = settings.clone();
+        let Settings {
+            api,
+            api_key_env,
+            telemetry,
+            ..
+        } = settings.clone();
         let (mut target, beside) = target(job, api, api_key_env, telemetry)?;
         target.headers.extend(settings.headers.clone());
         if settings.search.is_some() {
@@ -158,8 +196,15 @@ impl StageKind for Load {
         let spec = LoadSpec::for_target(settings, origin, &target, &folder)
             .map_err(|e| Failure::failed(e.to_string()))?;
         let doubt = spec.prompts.context.doubt(job)?;
-        let mut files = run_load_into(&spec, &target, &beside, &folder, job.control, &mut |_, _| Ok(()))
-            .map_err(|e| Failure::failed(e.to_string()))?;
+        let mut files = run_load_into(
+            &spec,
+            &target,
+            &beside,
+            &folder,
+            job.control,
+            &mut |_, _| Ok(()),
+        )
+        .map_err(|e| Failure::failed(e.to_string()))?;
         files.warnings.extend(doubt);
         finish(&spec, &target, files)
     }
@@ -190,22 +235,39 @@ fn count_requests(
     problems: &mut Vec<Problem>,
 ) {
     let each = settings.requests_per_client.take();
-    let counts =
-        [("requests", settings.requests), ("requests-per-client", each), ("sessions", settings.sessions)];
-    let given: Vec<(&str, u64)> = counts.into_iter().filter_map(|(key, n)| Some((key, n?))).collect();
+    let counts = [
+        ("requests", settings.requests),
+        ("requests-per-client", each),
+        ("sessions", settings.sessions),
+    ];
+    let given: Vec<(&str, u64)> = counts
+        .into_iter()
+        .filter_map(|(key, n)| Some((key, n?)))
+        .collect();
     // What an arrival process has room for are arrivals: of sessions, if there are any.
     let room = recorded.or_else(|| arrival.room());
     match (given.as_slice(), room) {
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),
-        ([], None) => problems
-            .push(Problem::at(&[], "how many requests are measured is not said").hint("add `requests: 64`")),
+        ([], None) => problems.push(
+            Problem::at(&[], "how many requests are measured is not said")
+                .hint("add `requests: 64`"),
+        ),
         ([(key, 0)], _) => {
-            let what = if *key == "sessions" { "session" } else { "request" };
-            problems.push(Problem::at(&[key], format!("at least one {what} must be measured")));
+            let what = if *key == "sessions" {
+                "session"
+            } else {
+                "request"
+            };
+            problems.push(Problem::at(
+                &[key],
+                format!("at least one {what} must be measured"),
+            ));
         }
-        ([("sessions", _)], _) if !in_sessions => problems
-            .push(Problem::at(&["sessions"], "the workload has no sessions").hint("say `requests` instead")),
+        ([("sessions", _)], _) if !in_sessions => problems.push(
+            Problem::at(&["sessions"], "the workload has no sessions")
+                .hint("say `requests` instead"),
+        ),
         ([("requests-per-client", each)], _) => match arrival.clients() {
             Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
@@ -218,13 +280,22 @@ fn count_requests(
         },
         ([_], _) => {}
         ([(first, _), (second, _), ..], _) => problems.push(
-            Problem::at(&[second], format!("`{first}` and `{second}` both count requests"))
-                .hint("keep one of the two"),
+            Problem::at(
+                &[second],
+                format!("`{first}` and `{second}` both count requests"),
+            )
+            .hint("keep one of the two"),
         ),
     }
-    for (key, count) in [("requests", settings.requests), ("sessions", settings.sessions)] {
+    for (key, count) in [
+        ("requests", settings.requests),
+        ("sessions", settings.sessions),
+    ] {
         if count.is_some_and(|n| n > u64::from(u32::MAX)) {
-            problems.push(Problem::at(&[key], format!("more than 4,294,967,295 {key} in one cell")));
+            problems.push(Problem::at(
+                &[key],
+                format!("more than 4,294,967,295 {key} in one cell"),
+            ));
         }
     }
 }
@@ -233,8 +304,11 @@ fn count_requests(
 fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
     let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;
     matches!(workload.tokenizer, Some(Tokenizer::Server(_))).then(|| {
-        Problem::at(&["workload"], format!("a server that speaks {} does not count tokens", api.word()))
-            .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
+        Problem::at(
+            &["workload"],
+            format!("a server that speaks {} does not count tokens", api.word()),
+        )
+        .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
     })
 }
 
@@ -249,7 +323,10 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
                 return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
             let workload = serde_json::from_value(found).map_err(|e| {
-                vec![Problem::at(&["workload"], format!("workload `{name}` cannot be read: {e}"))]
+                vec![Problem::at(
+                    &["workload"],
+                    format!("workload `{name}` cannot be read: {e}"),
+                )]
             })?;
             (workload, false)
         }
@@ -260,7 +337,11 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
         .map(|(keys, message)| {
             if inline {
                 let keys = std::iter::once("workload".to_owned()).chain(keys);
-                Problem { route: keys.map(Step::Key).collect(), message, hint: None }
+                Problem {
+                    route: keys.map(Step::Key).collect(),
+                    message,
+                    hint: None,
+                }
             } else {
                 Problem::at(&["workload"], format!("{}: {message}", keys.join(".")))
             }
@@ -280,8 +361,9 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
             &serde_json::to_value(&workload).expect("a workload always serializes"),
         )
     {
-        let message =
-            format!("workloads `{other}` and `{name}` are one and the same: only their names differ");
+        let message = format!(
+            "workloads `{other}` and `{name}` are one and the same: only their names differ"
+        );
         let hint = "use one name for both, or change what one of them asks for".to_owned();
         return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
     }
@@ -289,8 +371,13 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
 }
 
 /// Puts the digest of a trace in the place of its name; returns how many requests it holds.
-fn pin_trace(arrival: &mut Arrival, library: &dyn Library) -> Result<Option<u64>, (String, Option<String>)> {
-    let Arrival::Trace(replay) = arrival else { return Ok(None) };
+fn pin_trace(
+    arrival: &mut Arrival,
+    library: &dyn Library,
+) -> Result<Option<u64>, (String, Option<String>)> {
+    let Arrival::Trace(replay) = arrival else {
+        return Ok(None);
+    };
     pin_file("trace", &mut replay.file, &mut replay.digest, library)
         .map_err(|e| (e.message, Some(e.hint)))?;
     let (rows, _) = read_trace(&replay.file, replay.digest.as_deref()).map_err(|e| (e, None))?;
@@ -311,9 +398,9 @@ pub(crate) fn target(
     api_key_env: Option<String>,
     telemetry: Telemetry,
 ) -> Result<(Target, Beside), Failure> {
-    let serve = job
-        .input_of_kind("serve")
-        .ok_or_else(|| Failure::failed("no server to load").hint("let the stage need one of kind `serve`"))?;
+    let serve = job.input_of_kind("serve").ok_or_else(|| {
+        Failure::failed("no server to load").hint("let the stage need one of kind `serve`")
+    })?;
     let [cell] = serve.cells.as_slice() else {
         return Err(Failure::failed(format!(
             "a cell loads exactly one server, stage `{}` offers {}",
@@ -322,15 +409,20 @@ pub(crate) fn target(
         ))
         .hint("run the stage over every axis of the server"));
     };
-    let live = cell.live.as_ref().ok_or_else(|| Failure::failed("the server is not alive"))?;
+    let live = cell
+        .live
+        .as_ref()
+        .ok_or_else(|| Failure::failed("the server is not alive"))?;
     let text = |key: &str| live[key].as_str().map(str::to_owned);
     let variable = api_key_env.or_else(|| text("api_key_env"));
     let api_key = variable.as_deref().map(api_key).transpose()?;
-    let base_url = text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
+    let base_url =
+        text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
     let api = match (api, text("api")) {
         (Some(api), _) => api,
-        (None, Some(word)) => Api::from_word(&word)
-            .ok_or_else(|| Failure::failed(format!("the server speaks `{word}`, an API not known here")))?,
+        (None, Some(word)) => Api::from_word(&word).ok_or_else(|| {
+            Failure::failed(format!("the server speaks `{word}`, an API not known here"))
+        })?,
         (None, None) => Api::OpenaiCompletions,
     };
     let path = match api {
@@ -340,7 +432,9 @@ pub(crate) fn target(
     };
     let log_events = match live.get("log_events").filter(|events| !events.is_null()) {
         Some(events) => serde_json::from_value::<BTreeMap<String, EventPattern>>(events.clone())
-            .map_err(|e| Failure::failed(format!("the server's log patterns cannot be read: {e}")))?,
+            .map_err(|e| {
+                Failure::failed(format!("the server's log patterns cannot be read: {e}"))
+            })?,
         None => BTreeMap::new(),
     };
     let endpoint = |name: &str| live["endpoints"][name].as_str().map(str::to_owned);
@@ -370,13 +464,16 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
     let failure = match &files.ending {
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
         Ending::Hung => {
-            let silence =
-                format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+            let silence = format!(
+                "no byte on any stream for {} while requests were in flight",
+                spec.heartbeat
+            );
             Some(Failure::new(CellStatus::Hung, silence))
         }
-        Ending::Gone => {
-            Some(Failure::failed(format!("the server at {} takes no connections any more", target.base_url)))
-        }
+        Ending::Gone => Some(Failure::failed(format!(
+            "the server at {} takes no connections any more",
+            target.base_url
+        ))),
         Ending::Complete => nothing_answered(&files.tally),
     };
     let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
@@ -384,23 +481,43 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
         outputs.push(Output::text("engine_log", Media::Text, log));
     }
     if let Some(failure) = failure {
-        return Err(Failure { evidence: outputs, ..failure.observed(files.observations, files.warnings) });
+        return Err(Failure {
+            evidence: outputs,
+            ..failure.observed(files.observations, files.warnings)
+        });
     }
-    Ok(Done { outputs, warnings: files.warnings, observations: files.observations, lease: None })
+    Ok(Done {
+        outputs,
+        warnings: files.warnings,
+        observations: files.observations,
+        lease: None,
+    })
 }
 
 pub(crate) fn output(table: TableFile) -> Output {
     let (name, rows) = (table.name.to_owned(), Some(table.rows));
-    Output { name, media: Media::Parquet, content: Content::File(table.path), rows }
+    Output {
+        name,
+        media: Media::Parquet,
+        content: Content::File(table.path),
+        rows,
+    }
 }
 
 /// Failed requests are data for `verify` to judge; a cell without any answer is not.
 fn nothing_answered(tally: &Tally) -> Option<Failure> {
-    if tally.statuses.get(&RequestStatus::Ok).is_some_and(|n| *n > 0) {
+    if tally
+        .statuses
+        .get(&RequestStatus::Ok)
+        .is_some_and(|n| *n > 0)
+    {
         return None;
     }
-    let counts: Vec<String> =
-        tally.statuses.iter().map(|(status, n)| format!("{n} {}", status.word())).collect();
+    let counts: Vec<String> = tally
+        .statuses
+        .iter()
+        .map(|(status, n)| format!("{n} {}", status.word()))
+        .collect();
     let first = tally.first_error.as_deref().unwrap_or_default();
     Some(Failure::failed(format!(
         "no request was answered ({}); the first error: {first}",
@@ -417,8 +534,7 @@ mod tests {
 
     impl Library for Shelf {
         fn find(&self, collection: &str, name: &str) -> Option<Json> {
-            let short =
-                json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
+            let short = json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
             let pair = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
             match (collection, name) {
                 ("workloads", "short") => Some(short),
@@ -449,13 +565,19 @@ mod tests {
     fn a_workload_by_name_and_written_out_have_the_same_parameters() {
         let inline = Shelf.find("workloads", "short").unwrap();
         let by_name = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
-        assert_eq!(by_name, Load.canonical(&settings(&json!({"workload": inline})), &Shelf).unwrap());
+        assert_eq!(
+            by_name,
+            Load.canonical(&settings(&json!({"workload": inline})), &Shelf)
+                .unwrap()
+        );
         assert!(by_name["workload"].get("description").is_none());
     }
 
     #[test]
     fn canonical_parameters_are_their_own_canonical_form() {
-        let once = Load.canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf).unwrap();
+        let once = Load
+            .canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf)
+            .unwrap();
         assert_eq!(once["heartbeat"], "2 min");
         assert_eq!(Load.canonical(&once, &Shelf).unwrap(), once);
     }
@@ -468,13 +590,26 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
             let change = json!({"workload": workload, "requests": requests, "warmup": 1});
-            let problems = Load.canonical(&settings(&change), &Shelf).err().unwrap_or_default();
-            problems.into_iter().map(|p| p.message).collect::<Vec<_>>().join("; ")
+            let problems = Load
+                .canonical(&settings(&change), &Shelf)
+                .err()
+                .unwrap_or_default();
+            problems
+                .into_iter()
+                .map(|p| p.message)
+                .collect::<Vec<_>>()
+                .join("; ")
         };
         let two = "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n";
         assert_eq!(told(two, 1), "");
-        assert!(told(two, 2).contains("holds 2 prompts and the cell needs 3"), "{}", told(two, 2));
-        assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
+        assert!(
+            told(two, 2).contains("holds 2 prompts and the cell needs 3"),
+            "{}",
+            told(two, 2)
+        );
+        assert!(
+            told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON")
+        );
         assert!(told("\n", 1).contains("holds no prompts"));
     }
 
@@ -497,7 +632,8 @@ mod tests {
 
     #[test]
     fn every_mistake_is_found_at_once_with_its_place() {
-        let change = json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
+        let change =
+            json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
         let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
         let found: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
         assert_eq!(
@@ -512,17 +648,30 @@ mod tests {
 
     #[test]
     fn headers_are_parameters_and_a_secret_among_them_is_refused() {
-        let parameters = |headers: &Json| Load.canonical(&settings(&json!({ "headers": headers })), &Shelf);
-        assert_eq!(parameters(&json!({"X-Route": "blue"})).unwrap()["headers"], json!({"X-Route": "blue"}));
+        let parameters =
+            |headers: &Json| Load.canonical(&settings(&json!({ "headers": headers })), &Shelf);
+        assert_eq!(
+            parameters(&json!({"X-Route": "blue"})).unwrap()["headers"],
+            json!({"X-Route": "blue"})
+        );
         assert!(parameters(&json!({})).unwrap().get("headers").is_none());
-        let problems = parameters(&json!({"Authorization": "Bearer 1", "Host": "other"})).unwrap_err();
+        let problems =
+            parameters(&json!({"Authorization": "Bearer 1", "Host": "other"})).unwrap_err();
         assert_eq!(problems.len(), 2);
-        assert!(problems[0].hint.as_deref().unwrap().contains("environment variable"), "{problems:?}");
+        assert!(
+            problems[0]
+                .hint
+                .as_deref()
+                .unwrap()
+                .contains("environment variable"),
+            "{problems:?}"
+        );
     }
 
     #[test]
     fn a_simulated_server_by_name_and_written_out_have_the_same_parameters() {
-        let server = json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+        let server =
+            json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
         let named = settings(&json!({"simulate": {"server": "pair"}}));
         let written = settings(&json!({"simulate": {"server": server}}));
         let by_name = Load.canonical(&named, &Shelf).unwrap();
@@ -536,10 +685,14 @@ mod tests {
         let unknown = settings(&json!({"simulate": {"server": "piar"}}));
         let problems = Load.canonical(&unknown, &Shelf).unwrap_err();
         assert_eq!(problems[0].message, "no simulated server is named `piar`");
-        let wrong = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
+        let wrong =
+            json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
         let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
         let problems = Load.canonical(&written, &Shelf).unwrap_err();
-        let found: Vec<_> = problems.iter().map(|p| (p.route.len(), p.message.as_str())).collect();
+        let found: Vec<_> = problems
+            .iter()
+            .map(|p| (p.route.len(), p.message.as_str()))
+            .collect();
         let expected = [
             (2, "slowdown must be above 0, got 0"),
             (3, "tokens-per-word must be above 0, got -1"),

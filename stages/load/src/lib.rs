@@ -61,18 +61,20 @@ pub use kind::Load;
 pub use models::{ModelsError, list_models};
 pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
-pub use rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table};
+pub use rows::{
+    ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table,
+};
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
 pub use scrape::{MetricRow, metrics_table};
 pub use search::{
-    Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search, SearchFiles,
-    Tried, Undecided, Verdict, bisect, run_search, wilson,
+    Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,
+    SearchFiles, Tried, Undecided, Verdict, bisect, run_search, wilson,
 };
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;
 pub use simulate::{
-    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
-    SimulationChoice,
+    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer,
+    Simulation, SimulationChoice,
 };
 pub use span::Span;
 pub use summarizer::Summarizer;
@@ -86,9 +88,10 @@ pub use telemetry::{
 pub use tls::ApiKey;
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range, Sampling,
-    ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn, ThinkRange, Tokenizer,
-    TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words, Workload,
+    ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range,
+    Sampling, ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn,
+    ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words,
+    Workload,
 };
 
 /// Returns the definitions of workloads and simulated servers shipped with the binary.
@@ -100,5 +103,8 @@ pub fn shipped() -> Vec<pipeline::stage::Shipped> {
 
 /// Returns the schema of one definition of each collection this kind reads.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
-    vec![("workloads", schemars::schema_for!(Workload)), simulate::schema()]
+    vec![
+        ("workloads", schemars::schema_for!(Workload)),
+        simulate::schema(),
+    ]
 }

@@ -32,7 +32,11 @@ impl std::fmt::Display for ModelsError {
             Self::Tls(error) => write!(f, "{error}"),
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
             Self::Status(status, text) => {
-                write!(f, "/v1/models: HTTP {status}{}{text}", if text.is_empty() { "" } else { " " })
+                write!(
+                    f,
+                    "/v1/models: HTTP {status}{}{text}",
+                    if text.is_empty() { "" } else { " " }
+                )
             }
             Self::Answer(message) => write!(f, "/v1/models: {message}"),
         }
@@ -57,24 +61,32 @@ pub fn list_models(
         PeerError::Tls(error) => ModelsError::Tls(error),
     })?;
     let mask = |text: String| api_key.map_or_else(|| text.clone(), |key| key.mask(&text));
-    let (status, body) = get(&peer, "/v1/models", "application/json", api_key).map_err(|e| match e {
-        GetError::Connect(error) => ModelsError::Unreachable(error),
-        GetError::Tls(error) => ModelsError::Tls(error),
-        GetError::Answer(message) => ModelsError::Answer(mask(message)),
-    })?;
+    let (status, body) =
+        get(&peer, "/v1/models", "application/json", api_key).map_err(|e| match e {
+            GetError::Connect(error) => ModelsError::Unreachable(error),
+            GetError::Tls(error) => ModelsError::Tls(error),
+            GetError::Answer(message) => ModelsError::Answer(mask(message)),
+        })?;
     if status != 200 {
         let text = mask(String::from_utf8_lossy(&body).trim().to_owned());
         let start: String = text.chars().take(200).collect();
         return Err(ModelsError::Status(status, start));
     }
     let names = names(&body);
-    if names.is_empty() { Err(ModelsError::Answer("no models in the answer".to_owned())) } else { Ok(names) }
+    if names.is_empty() {
+        Err(ModelsError::Answer("no models in the answer".to_owned()))
+    } else {
+        Ok(names)
+    }
 }
 
 fn names(body: &[u8]) -> Vec<String> {
     let listed = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let models = listed["data"].as_array().cloned().unwrap_or_default();
-    models.iter().filter_map(|model| Some(model["id"].as_str()?.to_owned())).collect()
+    models
+        .iter()
+        .filter_map(|model| Some(model["id"].as_str()?.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -83,7 +95,10 @@ mod tests {
 
     #[test]
     fn models_are_read_in_the_order_of_the_server() {
-        assert_eq!(names(br#"{"object":"list","data":[{"id":"b"},{"name":"x"},{"id":"a"}]}"#), ["b", "a"]);
+        assert_eq!(
+            names(br#"{"object":"list","data":[{"id":"b"},{"name":"x"},{"id":"a"}]}"#),
+            ["b", "a"]
+        );
         assert!(names(b"<html>").is_empty());
     }
 }

@@ -13,13 +13,16 @@ pub(crate) fn read(
     digest: Option<&str>,
 ) -> Result<(String, Vec<u8>, String), String> {
     if let (true, Some(digest)) = (file.is_empty(), digest) {
-        let (source, bytes) = sources::bytes_of(digest).map_err(|e| format!("{what} {}", e.message))?;
+        let (source, bytes) =
+            sources::bytes_of(digest).map_err(|e| format!("{what} {}", e.message))?;
         return Ok((source.path.display().to_string(), bytes, digest.to_owned()));
     }
     let bytes = std::fs::read(file).map_err(|e| format!("{what} {file}: {e}"))?;
     let found = Digest::of(&bytes).to_string();
     match digest.filter(|digest| *digest != found) {
-        Some(digest) => Err(format!("{what} {file} has changed: expected {digest}, found {found}")),
+        Some(digest) => Err(format!(
+            "{what} {file} has changed: expected {digest}, found {found}"
+        )),
         None => Ok((file.to_owned(), bytes, found)),
     }
 }

@@ -36,7 +36,9 @@ impl Rows {
     }
 
     fn encode(&self) -> io::Result<Encoded> {
-        Ok(Encoded(postcard::to_stdvec(self).map_err(io::Error::other)?.into()))
+        Ok(Encoded(
+            postcard::to_stdvec(self).map_err(io::Error::other)?.into(),
+        ))
     }
 }
 
@@ -89,7 +91,15 @@ pub(crate) struct Ordered {
 impl Ordered {
     /// Makes a collector that keeps at most `limit` bytes in memory, the rest in `folder`.
     pub(crate) fn new(folder: PathBuf, limit: usize) -> Self {
-        Self { folder, limit, waiting: BTreeMap::new(), held: 0, most: 0, runs: Vec::new(), written: None }
+        Self {
+            folder,
+            limit,
+            waiting: BTreeMap::new(),
+            held: 0,
+            most: 0,
+            runs: Vec::new(),
+            written: None,
+        }
     }
 
     /// Takes the rows of one attempt.
@@ -100,11 +110,17 @@ impl Ordered {
         let (place, rows) = (rows.place(), rows.encode()?);
         let current = self.runs.len().max(1);
         // Its run is the one being written, unless that is beyond it already.
-        let run = if self.written.is_some_and(|written| place < written) { current + 1 } else { current };
+        let run = if self.written.is_some_and(|written| place < written) {
+            current + 1
+        } else {
+            current
+        };
         self.held += rows.size();
         self.waiting.insert((run, place), rows);
         while self.held > self.limit {
-            let Some(((run, place), rows)) = self.waiting.pop_first() else { break };
+            let Some(((run, place), rows)) = self.waiting.pop_first() else {
+                break;
+            };
             self.held -= rows.size();
             if run > self.runs.len() {
                 let file = tempfile::tempfile_in(&self.folder)?;
@@ -136,11 +152,15 @@ impl Ordered {
             let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.seek(SeekFrom::Start(0))?;
             let mut reader = BufReader::with_capacity(256 * 1024, file);
-            sources.push(Box::new(std::iter::from_fn(move || Encoded::read(&mut reader).transpose())));
+            sources.push(Box::new(std::iter::from_fn(move || {
+                Encoded::read(&mut reader).transpose()
+            })));
         }
         // What waits for the run that was being written, and for the one after it: each in order.
         let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
-        sources.extend([self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Source));
+        sources.extend(
+            [self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Source),
+        );
         let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
         let mut heap = BinaryHeap::new();
         let next_of = |source: &mut Source| source.next().map(|next| next?.decode()).transpose();
@@ -167,9 +187,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn rows(id: i64, attempt: i64) -> Rows {
-        let request = RequestRow { request_id: id, attempt, ..row(id) };
-        let chunk = |at_ns| ChunkRow { request_id: id, attempt, at_ns, bytes: 1, tokens: None, read: 0 };
-        Rows { request, chunks: (0..id % 5).map(chunk).collect() }
+        let request = RequestRow {
+            request_id: id,
+            attempt,
+            ..row(id)
+        };
+        let chunk = |at_ns| ChunkRow {
+            request_id: id,
+            attempt,
+            at_ns,
+            bytes: 1,
+            tokens: None,
+            read: 0,
+        };
+        Rows {
+            request,
+            chunks: (0..id % 5).map(chunk).collect(),
+        }
     }
 
     fn sorted(limit: usize, all: &[Rows]) -> (Vec<Rows>, (usize, usize)) {

@@ -50,7 +50,9 @@ impl Peer {
             (Scheme::Http, None) => None,
             (Scheme::Http, Some(file)) => {
                 let file = file.display();
-                return Err(PeerError::Url(format!("{url} is not https://, so {file} would prove nothing")));
+                return Err(PeerError::Url(format!(
+                    "{url} is not https://, so {file} would prove nothing"
+                )));
             }
         };
         let addresses = (address.host.as_str(), address.port)
@@ -60,6 +62,10 @@ impl Peer {
         if addresses.is_empty() {
             return Err(PeerError::Host(format!("{address} has no address")));
         }
-        Ok(Self { address, addresses, tls })
+        Ok(Self {
+            address,
+            addresses,
+            tls,
+        })
     }
 }

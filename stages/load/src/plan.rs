@@ -17,14 +17,27 @@ const CONNECT_AHEAD: usize = 4096;
 /// If the arrivals cannot be drawn or a header is none.
 pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan, LoadError> {
     // What arrives: sessions, or requests.
-    let units = spec.prompts.sessions().map_or(spec.prompts.count(Phase::Measured), <[_]>::len);
+    let units = spec
+        .prompts
+        .sessions()
+        .map_or(spec.prompts.count(Phase::Measured), <[_]>::len);
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets =
-        spec.arrival.offsets(units, &spec.origin.stream("load arrivals v1", &content)).map_err(LoadError)?;
-    if let Some((problem, _)) = target.headers.iter().find_map(|(name, value)| header_problem(name, value)) {
+    let offsets = spec
+        .arrival
+        .offsets(units, &spec.origin.stream("load arrivals v1", &content))
+        .map_err(LoadError)?;
+    if let Some((problem, _)) = target
+        .headers
+        .iter()
+        .find_map(|(name, value)| header_problem(name, value))
+    {
         return Err(LoadError(problem));
     }
-    let wanted = match (&spec.arrival, spec.arrival.clients(), spec.arrival.peak_rate()) {
+    let wanted = match (
+        &spec.arrival,
+        spec.arrival.clients(),
+        spec.arrival.peak_rate(),
+    ) {
         (Arrival::Burst, _, _) => units,
         (_, Some(clients), _) => clients as usize,
         (_, _, Some(rate)) => rate.ceil() as usize,
@@ -51,6 +64,7 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
 }
 
 fn most_within_a_second(offsets: &[u64]) -> usize {
-    let until = |i: usize| offsets.partition_point(|at| *at <= offsets[i].saturating_add(1_000_000_000));
+    let until =
+        |i: usize| offsets.partition_point(|at| *at <= offsets[i].saturating_add(1_000_000_000));
     (0..offsets.len()).map(|i| until(i) - i).max().unwrap_or(1)
 }

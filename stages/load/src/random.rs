@@ -28,7 +28,9 @@ impl Origin {
         content.sort_all_objects();
         let material = serde_json::json!([domain, self.seed, replicate, content]);
         let text = serde_json::to_vec(&material).expect("a JSON value always serializes");
-        Stream { seed: *Digest::of(&text).as_bytes() }
+        Stream {
+            seed: *Digest::of(&text).as_bytes(),
+        }
     }
 }
 
@@ -106,7 +108,8 @@ pub(crate) mod testing {
         let n = values.len() as f64;
         let distance = values.iter().enumerate().fold(0.0_f64, |d, (i, &value)| {
             let p = cdf(value);
-            d.max((p - i as f64 / n).abs()).max(((i + 1) as f64 / n - p).abs())
+            d.max((p - i as f64 / n).abs())
+                .max(((i + 1) as f64 / n - p).abs())
         });
         distance * n.sqrt()
     }
@@ -121,25 +124,38 @@ mod tests {
     use artifacts::Scalar;
 
     fn origin(seed: u64) -> Origin {
-        Origin { seed, replicate: Coordinates(vec![("rep".into(), Scalar::Int(1))]) }
+        Origin {
+            seed,
+            replicate: Coordinates(vec![("rep".into(), Scalar::Int(1))]),
+        }
     }
 
     #[test]
     fn domains_seeds_and_replicates_have_streams_of_their_own() {
         let content = serde_json::json!({"a": 1});
-        let first = |origin: &Origin, domain: &str| origin.stream(domain, &content).at(0).below(u64::MAX);
+        let first =
+            |origin: &Origin, domain: &str| origin.stream(domain, &content).at(0).below(u64::MAX);
         let base = first(&origin(1), "x");
         assert_eq!(base, first(&origin(1), "x"));
         assert_ne!(base, first(&origin(1), "y"));
         assert_ne!(base, first(&origin(2), "x"));
-        let other = Origin { replicate: Coordinates(vec![("rep".into(), Scalar::Int(2))]), ..origin(1) };
+        let other = Origin {
+            replicate: Coordinates(vec![("rep".into(), Scalar::Int(2))]),
+            ..origin(1)
+        };
         assert_ne!(base, first(&other, "x"));
     }
 
     #[test]
     fn key_order_of_the_content_does_not_matter() {
-        let a = origin(1).stream("x", &serde_json::json!({"a": 1, "b": 2})).at(3).below(u64::MAX);
-        let b = origin(1).stream("x", &serde_json::json!({"b": 2, "a": 1})).at(3).below(u64::MAX);
+        let a = origin(1)
+            .stream("x", &serde_json::json!({"a": 1, "b": 2}))
+            .at(3)
+            .below(u64::MAX);
+        let b = origin(1)
+            .stream("x", &serde_json::json!({"b": 2, "a": 1}))
+            .at(3)
+            .below(u64::MAX);
         assert_eq!(a, b);
     }
 
@@ -157,6 +173,9 @@ mod tests {
     fn whole_numbers_stay_in_range_and_reach_both_ends() {
         let mut draws = origin(1).stream("range", &Json::Null).at(0);
         let drawn: Vec<u64> = (0..1000).map(|_| draws.between(3, 7)).collect();
-        assert_eq!((drawn.iter().min(), drawn.iter().max()), (Some(&3), Some(&7)));
+        assert_eq!(
+            (drawn.iter().min(), drawn.iter().max()),
+            (Some(&3), Some(&7))
+        );
     }
 }

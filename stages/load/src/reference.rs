@@ -137,7 +137,10 @@ impl State {
     fn framed(&self, dialect: Dialect, token: u32) -> Arc<[u8]> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let render = || frame(dialect.event(token, 1, Fault::None).as_bytes()).into();
-        events.entry((dialect, token)).or_insert_with(render).clone()
+        events
+            .entry((dialect, token))
+            .or_insert_with(render)
+            .clone()
     }
 }
 
@@ -163,7 +166,11 @@ impl ReferenceServer {
     ///
     /// # Errors
     /// If the port or a thread is not to be had.
-    pub fn start_on(behaviour: Behaviour, port: u16, identity: Option<Identity>) -> io::Result<Self> {
+    pub fn start_on(
+        behaviour: Behaviour,
+        port: u16,
+        identity: Option<Identity>,
+    ) -> io::Result<Self> {
         // Where hundreds of tokens are due at once, a request that comes meanwhile is to be read
         // soon: how long it lies in the kernel is no part of the truth.
         const TURNS_BETWEEN_READS: u32 = 8;
@@ -193,16 +200,26 @@ impl ReferenceServer {
             events: Mutex::default(),
         });
         let served = state.clone();
-        let thread = std::thread::Builder::new().name("reference".to_owned()).spawn(move || {
-            // A failing listener ends the server; its clients see refused connections.
-            let _ended = runtime.block_on(serve(listener, served));
-        })?;
-        Ok(Self { address, state, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("reference".to_owned())
+            .spawn(move || {
+                // A failing listener ends the server; its clients see refused connections.
+                let _ended = runtime.block_on(serve(listener, served));
+            })?;
+        Ok(Self {
+            address,
+            state,
+            thread: Some(thread),
+        })
     }
 
     /// Returns the server's URL.
     pub fn url(&self) -> String {
-        let scheme = if self.state.identity.is_some() { "https" } else { "http" };
+        let scheme = if self.state.identity.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         format!("{scheme}://{}", self.address)
     }
 
@@ -212,7 +229,12 @@ impl ReferenceServer {
     pub fn truth(&self, requests: usize) -> Vec<Truth> {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
-            let mut log = self.state.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut log = self
+                .state
+                .log
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             if log.len() >= requests || Instant::now() >= until {
                 log.sort_by_key(|truth| truth.ordinal);
                 return log;
@@ -231,7 +253,11 @@ impl ReferenceServer {
             Log::Times | Log::Everything => self.state.arrivals.load(Ordering::Relaxed),
         };
         for truth in self.truth(usize::try_from(begun).unwrap_or(usize::MAX)) {
-            write!(out, "{} {} {}", truth.ordinal, truth.prompt_digest, truth.arrived_ns)?;
+            write!(
+                out,
+                "{} {} {}",
+                truth.ordinal, truth.prompt_digest, truth.arrived_ns
+            )?;
             for sent in truth.sent_ns {
                 write!(out, " {sent}")?;
             }
@@ -269,7 +295,12 @@ pub fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
                 sent_ns: sent_ns.to_vec(),
                 request: Vec::new(),
             }),
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, format!("no log line: {line}"))),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("no log line: {line}"),
+                ));
+            }
         }
     }
     Ok(truths)
@@ -335,7 +366,11 @@ impl Request {
     fn number(&self, key: &str) -> Option<u32> {
         let body = std::str::from_utf8(self.body()).ok()?;
         let at = body.find(&format!("\"{key}\":"))? + key.len() + 3;
-        let digits: String = body[at..].trim_start().chars().take_while(char::is_ascii_digit).collect();
+        let digits: String = body[at..]
+            .trim_start()
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
         digits.parse().ok()
     }
 
@@ -351,7 +386,9 @@ impl Request {
     /// Whether a key of the body is `true`, without parsing all of it.
     fn says(&self, key: &str) -> bool {
         let body = String::from_utf8_lossy(self.body());
-        [":true", ": true"].iter().any(|yes| body.contains(&format!("\"{key}\"{yes}")))
+        [":true", ": true"]
+            .iter()
+            .any(|yes| body.contains(&format!("\"{key}\"{yes}")))
     }
 }
 
@@ -361,25 +398,36 @@ async fn connection(mut stream: Stream, state: &State) -> io::Result<()> {
         if let Some(key) = &state.behaviour.api_key {
             let sent = request.header("authorization").unwrap_or("nothing");
             if sent.strip_prefix("Bearer ") != Some(key) {
-                stream.send(&answers::error(401, "", &format!("wrong key: {sent}"))).await?;
+                stream
+                    .send(&answers::error(401, "", &format!("wrong key: {sent}")))
+                    .await?;
                 continue;
             }
         }
         if request.path() == "/metrics" {
             let count = state.arrivals.load(Ordering::Relaxed);
-            let text =
-                format!("# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n");
-            stream.send(&answers::whole(200, "", "text/plain", text.as_bytes())).await?;
+            let text = format!(
+                "# TYPE reference_requests counter\nreference_requests{{server=\"x\"}} {count}\n"
+            );
+            stream
+                .send(&answers::whole(200, "", "text/plain", text.as_bytes()))
+                .await?;
             continue;
         }
         if request.path() == "/v1/models" {
             let models = br#"{"object":"list","data":[{"id":"reference","object":"model"}]}"#;
-            stream.send(&answers::whole(200, "", "application/json", models)).await?;
+            stream
+                .send(&answers::whole(200, "", "application/json", models))
+                .await?;
             continue;
         }
         let ordinal = state.arrivals.fetch_add(1, Ordering::Relaxed);
         let fault = state.behaviour.faults.of(ordinal);
-        let mut truth = Truth { ordinal, arrived_ns: since(state, arrived), ..Truth::default() };
+        let mut truth = Truth {
+            ordinal,
+            arrived_ns: since(state, arrived),
+            ..Truth::default()
+        };
         let kept = answer(&mut stream, state, &request, fault, arrived, &mut truth).await;
         if state.behaviour.log != Log::Nothing {
             truth.prompt_digest = request.prompt_digest().unwrap_or_default();
@@ -388,10 +436,18 @@ async fn connection(mut stream: Stream, state: &State) -> io::Result<()> {
             truth.request = request.bytes;
         }
         if state.behaviour.log != Log::Nothing {
-            state.log.lock().unwrap_or_else(PoisonError::into_inner).push(truth);
+            state
+                .log
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(truth);
         }
         if !kept? {
-            return if fault == Fault::CloseAfterAnswer { stream.shutdown().await } else { Ok(()) };
+            return if fault == Fault::CloseAfterAnswer {
+                stream.shutdown().await
+            } else {
+                Ok(())
+            };
         }
     }
     Ok(())
@@ -403,7 +459,10 @@ fn since(state: &State, at: Instant) -> u64 {
 }
 
 /// Reads a request; returns it with the moment at which its last byte had been read.
-async fn read_request(stream: &mut Stream, pending: &mut Vec<u8>) -> io::Result<Option<(Request, Instant)>> {
+async fn read_request(
+    stream: &mut Stream,
+    pending: &mut Vec<u8>,
+) -> io::Result<Option<(Request, Instant)>> {
     /// Room for a read: most requests then take one.
     const ROOM: usize = 4096;
     let mut arrived = Instant::now();
@@ -420,7 +479,14 @@ async fn read_request(stream: &mut Stream, pending: &mut Vec<u8>) -> io::Result<
                 let rest = pending.split_off(total);
                 let bytes = std::mem::replace(pending, rest);
                 let path_end = bytes.iter().position(|&b| b == b'\r').unwrap_or(0);
-                return Ok(Some((Request { bytes, path_end, body_start: end + 4 }, arrived)));
+                return Ok(Some((
+                    Request {
+                        bytes,
+                        path_end,
+                        body_start: end + 4,
+                    },
+                    arrived,
+                )));
             }
         }
         pending.reserve(ROOM);
@@ -449,7 +515,9 @@ async fn answer(
         _ => behaviour.tokens.or(asked).unwrap_or(16),
     };
     let Some(dialect) = Dialect::of(request.path()) else {
-        stream.send(&answers::error(404, "", "no such path")).await?;
+        stream
+            .send(&answers::error(404, "", "no such path"))
+            .await?;
         return Ok(true);
     };
     match fault {
@@ -459,7 +527,11 @@ async fn answer(
             return Ok(false);
         }
         Fault::Status(code) => {
-            let extra = if code == 429 || code == 503 { "Retry-After: 7\r\n" } else { "" };
+            let extra = if code == 429 || code == 503 {
+                "Retry-After: 7\r\n"
+            } else {
+                ""
+            };
             stream.send(&answers::error(code, extra, "not now")).await?;
             return Ok(true);
         }
@@ -486,7 +558,9 @@ async fn answer(
         (Some(slots), WhenFull::Refuse) => match slots.try_acquire() {
             Ok(slot) => (Some(slot), arrived),
             Err(_) => {
-                stream.send(&answers::error(503, "Retry-After: 7\r\n", "no free slot")).await?;
+                stream
+                    .send(&answers::error(503, "Retry-After: 7\r\n", "no free slot"))
+                    .await?;
                 return Ok(true);
             }
         },
@@ -494,10 +568,21 @@ async fn answer(
     let due = |i: u32| arrived + behaviour.ttft + behaviour.gap * i;
     if !request.streamed() {
         tokio::time::sleep_until(due(tokens.saturating_sub(1)).into()).await;
-        stream.send(&answers::whole(200, "", "application/json", &dialect.whole(tokens))).await?;
+        stream
+            .send(&answers::whole(
+                200,
+                "",
+                "application/json",
+                &dialect.whole(tokens),
+            ))
+            .await?;
         return Ok(true);
     }
-    let mut writer = Writer { stream, fault, held: Vec::new() };
+    let mut writer = Writer {
+        stream,
+        fault,
+        held: Vec::new(),
+    };
     let (mut sent, step) = (0, behaviour.tokens_per_chunk.max(1));
     let waits = !(behaviour.ttft.is_zero() && behaviour.gap.is_zero());
     // Where many requests come at once, a write for each head would make the server late for
@@ -522,12 +607,16 @@ async fn answer(
             Fault::CloseAfter(n) if sent >= n => return Ok(false),
             Fault::StallAfter(n) if sent >= n => return stall(state).await,
             Fault::ErrorEventAfter(n) if sent >= n => {
-                writer.event(b"data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\n").await?;
+                writer
+                    .event(b"data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\n")
+                    .await?;
                 writer.event(b"data: [DONE]\n\n").await?;
                 writer.raw(b"0\r\n\r\n").await?;
                 return Ok(true);
             }
-            Fault::BrokenJsonAfter(n) if sent >= n => writer.event(b"data: {\"choices\": oops}\n\n").await?,
+            Fault::BrokenJsonAfter(n) if sent >= n => {
+                writer.event(b"data: {\"choices\": oops}\n\n").await?
+            }
             _ => {}
         }
         if waits {
@@ -545,7 +634,9 @@ async fn answer(
                 writer.raw(&std::mem::take(&mut head)).await?;
             }
         } else {
-            writer.event(dialect.event(sent, in_chunk, fault).as_bytes()).await?;
+            writer
+                .event(dialect.event(sent, in_chunk, fault).as_bytes())
+                .await?;
         }
         sent += in_chunk;
     }
@@ -562,7 +653,10 @@ async fn answer(
     }
     writer.raw(&end).await?;
     writer.stream.send(&writer.held).await?;
-    Ok(!matches!(fault, Fault::CloseInsteadOfEnd | Fault::CloseAfterAnswer))
+    Ok(!matches!(
+        fault,
+        Fault::CloseInsteadOfEnd | Fault::CloseAfterAnswer
+    ))
 }
 
 /// Says nothing any more until the server stops.
@@ -593,7 +687,9 @@ impl Writer<'_> {
         if self.fault == Fault::Drip {
             // Every byte a transfer chunk and a segment of its own: cuts lines and characters.
             for byte in event {
-                self.stream.send(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()).await?;
+                self.stream
+                    .send(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat())
+                    .await?;
                 tokio::task::yield_now().await;
             }
             return Ok(());

@@ -24,10 +24,23 @@ impl Renderer<'_> {
     /// Renders a request that follows what was said before it.
     pub(crate) fn render(&self, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
         let (spec, target) = (self.spec, self.target);
-        let path = target.path.as_deref().unwrap_or(target.api.path(spec.delivery));
-        let headers: Vec<_> =
-            target.headers.iter().cloned().chain(target.api_key.as_ref().map(ApiKey::header)).collect();
-        let body = target.api.body(&target.model, &spec.workload, prompt, history, spec.delivery);
+        let path = target
+            .path
+            .as_deref()
+            .unwrap_or(target.api.path(spec.delivery));
+        let headers: Vec<_> = target
+            .headers
+            .iter()
+            .cloned()
+            .chain(target.api_key.as_ref().map(ApiKey::header))
+            .collect();
+        let body = target.api.body(
+            &target.model,
+            &spec.workload,
+            prompt,
+            history,
+            spec.delivery,
+        );
         let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
         wire::post(&self.peer.address, path, &headers, &body)
     }
@@ -49,8 +62,15 @@ impl<'a> Rendering<'a> {
     /// Begins with the first request of the plan.
     pub(crate) fn new(renderer: &'a Renderer<'a>, ahead: &'a Ahead) -> Self {
         let prompts = &renderer.spec.prompts;
-        let measured = prompts.sessions().map_or(prompts.count(Phase::Measured), <[_]>::len);
-        Self { renderer, ahead, next: 0, end: prompts.count(Phase::Warmup) + measured }
+        let measured = prompts
+            .sessions()
+            .map_or(prompts.count(Phase::Measured), <[_]>::len);
+        Self {
+            renderer,
+            ahead,
+            next: 0,
+            end: prompts.count(Phase::Warmup) + measured,
+        }
     }
 
     /// Renders until the queue is full; returns whether all is rendered.
@@ -92,7 +112,10 @@ impl<'a> Rendering<'a> {
     fn planned(&self, unit: usize) -> io::Result<Planned> {
         let requests = self.requests(unit);
         let prompt = self.renderer.spec.prompts.at(requests.start)?;
-        Ok(Planned { bytes: self.renderer.render(&prompt, &[]), requests })
+        Ok(Planned {
+            bytes: self.renderer.render(&prompt, &[]),
+            requests,
+        })
     }
 
     /// Returns the requests of a unit as places in the plan.

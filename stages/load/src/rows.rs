@@ -92,7 +92,10 @@ impl TokenSource {
 
 /// One attempt of one request. Times are nanoseconds since the cell's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the columns are described once, in `requests_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `requests_table`"
+)]
 pub struct RequestRow {
     pub request_id: i64,
     pub attempt: i64,
@@ -139,7 +142,10 @@ pub struct RequestRow {
 
 /// One event that carries text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the columns are described once, in `chunks_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `chunks_table`"
+)]
 pub struct ChunkRow {
     pub request_id: i64,
     pub attempt: i64,
@@ -157,10 +163,16 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
     type Row = RequestRow;
     let int = |name: &str, unit: Option<&str>, meaning: &str, f: &dyn Fn(&Row) -> Option<i64>| {
         let column = Column::int(name, rows.iter().map(f)).describe(meaning);
-        if let Some(unit) = unit { column.unit(unit) } else { column }
+        if let Some(unit) = unit {
+            column.unit(unit)
+        } else {
+            column
+        }
     };
     let float = |name: &str, unit: &str, meaning: &str, f: &dyn Fn(&Row) -> Option<f64>| {
-        Column::float(name, rows.iter().map(f)).unit(unit).describe(meaning)
+        Column::float(name, rows.iter().map(f))
+            .unit(unit)
+            .describe(meaning)
     };
     let text = |name: &str, meaning: &str, f: &dyn Fn(&Row) -> Option<String>| {
         Column::text(name, rows.iter().map(f)).describe(meaning)
@@ -170,98 +182,232 @@ pub fn requests_table(rows: &[RequestRow]) -> Result<Table, TableError> {
     };
     let (ns, tok) = (Some("ns"), Some("tok"));
     Table::new(vec![
-        int("request_id", None, "the request's place in the cell, warm-up requests first", &|r| {
-            Some(r.request_id)
-        }),
-        int("attempt", None, "1, or 2 where a dead kept-alive connection was replayed", &|r| Some(r.attempt)),
+        int(
+            "request_id",
+            None,
+            "the request's place in the cell, warm-up requests first",
+            &|r| Some(r.request_id),
+        ),
+        int(
+            "attempt",
+            None,
+            "1, or 2 where a dead kept-alive connection was replayed",
+            &|r| Some(r.attempt),
+        ),
         flag(
             "superseded",
             "true where a later attempt of the same request follows: the kept-alive connection was dead and no \
              byte had come back",
             &|r| Some(r.superseded),
         ),
-        text("phase", "`warmup` or `measured`; aggregates take `measured`", &|r| {
-            Some(r.phase.word().to_owned())
+        text(
+            "phase",
+            "`warmup` or `measured`; aggregates take `measured`",
+            &|r| Some(r.phase.word().to_owned()),
+        ),
+        int(
+            "client_id",
+            None,
+            "the client of a closed loop; null for open arrivals",
+            &|r| r.client_id,
+        ),
+        int(
+            "session_id",
+            None,
+            "the session of a multi-turn workload; null otherwise",
+            &|r| r.session_id,
+        ),
+        int(
+            "turn",
+            None,
+            "the turn within its session, from 1; null without sessions",
+            &|r| r.turn,
+        ),
+        int(
+            "prompt_index",
+            None,
+            "the prompt's place among those of its phase",
+            &|r| Some(r.prompt_index),
+        ),
+        text("prompt_digest", "BLAKE3 of the prompt's text", &|r| {
+            Some(r.prompt_digest.clone())
         }),
-        int("client_id", None, "the client of a closed loop; null for open arrivals", &|r| r.client_id),
-        int("session_id", None, "the session of a multi-turn workload; null otherwise", &|r| r.session_id),
-        int("turn", None, "the turn within its session, from 1; null without sessions", &|r| r.turn),
-        int("prompt_index", None, "the prompt's place among those of its phase", &|r| Some(r.prompt_index)),
-        text("prompt_digest", "BLAKE3 of the prompt's text", &|r| Some(r.prompt_digest.clone())),
         int(
             "scheduled_ns",
             ns,
             "when it was to be sent: drawn, or its client free, or the turn before answered and thought over",
             &|r| Some(r.scheduled_ns),
         ),
-        int("connect_ns", ns, "how long its connection took; null on an open connection", &|r| r.connect_ns),
-        int("sent_ns", ns, "when its first byte was written; null if none was", &|r| r.sent_ns),
-        int("headers_ns", ns, "when the answer's head was complete; null if it never was", &|r| r.headers_ns),
-        int("first_token_ns", ns, "first event with text; null if none came, or not streamed", &|r| {
-            r.first_token_ns
-        }),
-        int("first_reasoning_ns", ns, "first event with text of the reasoning; null if none came", &|r| {
-            r.first_reasoning_ns
-        }),
-        int("first_answer_ns", ns, "first event with text of the answer itself; null if none came", &|r| {
-            r.first_answer_ns
-        }),
-        int("last_token_ns", ns, "last event with text, or the whole answer; null if no text came", &|r| {
-            r.last_token_ns
-        }),
-        int("done_ns", ns, "last byte of the answer, or when it was given up", &|r| Some(r.done_ns)),
-        int("prompt_tokens", tok, "as the server's usage says, else its timings; null if untold", &|r| {
-            r.prompt_tokens
-        }),
-        int("cached_prompt_tokens", tok, "of these, taken from a cache; null if untold", &|r| {
-            r.cached_prompt_tokens
-        }),
+        int(
+            "connect_ns",
+            ns,
+            "how long its connection took; null on an open connection",
+            &|r| r.connect_ns,
+        ),
+        int(
+            "sent_ns",
+            ns,
+            "when its first byte was written; null if none was",
+            &|r| r.sent_ns,
+        ),
+        int(
+            "headers_ns",
+            ns,
+            "when the answer's head was complete; null if it never was",
+            &|r| r.headers_ns,
+        ),
+        int(
+            "first_token_ns",
+            ns,
+            "first event with text; null if none came, or not streamed",
+            &|r| r.first_token_ns,
+        ),
+        int(
+            "first_reasoning_ns",
+            ns,
+            "first event with text of the reasoning; null if none came",
+            &|r| r.first_reasoning_ns,
+        ),
+        int(
+            "first_answer_ns",
+            ns,
+            "first event with text of the answer itself; null if none came",
+            &|r| r.first_answer_ns,
+        ),
+        int(
+            "last_token_ns",
+            ns,
+            "last event with text, or the whole answer; null if no text came",
+            &|r| r.last_token_ns,
+        ),
+        int(
+            "done_ns",
+            ns,
+            "last byte of the answer, or when it was given up",
+            &|r| Some(r.done_ns),
+        ),
+        int(
+            "prompt_tokens",
+            tok,
+            "as the server's usage says, else its timings; null if untold",
+            &|r| r.prompt_tokens,
+        ),
+        int(
+            "cached_prompt_tokens",
+            tok,
+            "of these, taken from a cache; null if untold",
+            &|r| r.cached_prompt_tokens,
+        ),
         int(
             "output_tokens",
             tok,
             "tokens generated, from `tokens_source`; never the requested length",
             &|r| r.output_tokens,
         ),
-        int("reasoning_tokens", tok, "of these, reasoning, as the server says; null if untold", &|r| {
-            r.reasoning_tokens
+        int(
+            "reasoning_tokens",
+            tok,
+            "of these, reasoning, as the server says; null if untold",
+            &|r| r.reasoning_tokens,
+        ),
+        text(
+            "tokens_source",
+            "`usage`, `timings`, `tokenizer` or `chunks`, in this order of trust",
+            &|r| r.tokens_source.map(|s| s.word().to_owned()),
+        ),
+        flag(
+            "tokens_agree",
+            "whether usage and timings agree; null unless both were told",
+            &|r| r.tokens_agree,
+        ),
+        int(
+            "requested_output_tokens",
+            tok,
+            "output tokens asked for",
+            &|r| Some(r.requested_output_tokens),
+        ),
+        int(
+            "chunks",
+            Some("chunks"),
+            "events with text; null if not streamed",
+            &|r| r.chunks,
+        ),
+        int(
+            "first_chunk_tokens",
+            tok,
+            "tokens of the first event with text; null if unknown",
+            &|r| r.first_chunk_tokens,
+        ),
+        text(
+            "finish_reason",
+            "why generation ended, as the server says",
+            &|r| r.finish_reason.clone(),
+        ),
+        text("status", "what became of it", &|r| {
+            Some(r.status.word().to_owned())
         }),
-        text("tokens_source", "`usage`, `timings`, `tokenizer` or `chunks`, in this order of trust", &|r| {
-            r.tokens_source.map(|s| s.word().to_owned())
-        }),
-        flag("tokens_agree", "whether usage and timings agree; null unless both were told", &|r| {
-            r.tokens_agree
-        }),
-        int("requested_output_tokens", tok, "output tokens asked for", &|r| Some(r.requested_output_tokens)),
-        int("chunks", Some("chunks"), "events with text; null if not streamed", &|r| r.chunks),
-        int("first_chunk_tokens", tok, "tokens of the first event with text; null if unknown", &|r| {
-            r.first_chunk_tokens
-        }),
-        text("finish_reason", "why generation ended, as the server says", &|r| r.finish_reason.clone()),
-        text("status", "what became of it", &|r| Some(r.status.word().to_owned())),
-        int("http_status", None, "the HTTP status code; null if no head came", &|r| r.http_status),
-        int("retry_after_s", Some("s"), "the server's `Retry-After`; null if untold", &|r| r.retry_after_s),
+        int(
+            "http_status",
+            None,
+            "the HTTP status code; null if no head came",
+            &|r| r.http_status,
+        ),
+        int(
+            "retry_after_s",
+            Some("s"),
+            "the server's `Retry-After`; null if untold",
+            &|r| r.retry_after_s,
+        ),
         text("error", "what went wrong; null if ok", &|r| r.error.clone()),
-        flag("schema_valid", "whether structured output validates; null if none was asked for", &|r| {
-            r.schema_valid
+        flag(
+            "schema_valid",
+            "whether structured output validates; null if none was asked for",
+            &|r| r.schema_valid,
+        ),
+        int(
+            "send_lag_ns",
+            ns,
+            "sent_ns - scheduled_ns: the client's own delay",
+            &|r| r.send_lag_ns,
+        ),
+        int(
+            "in_flight_at_send",
+            Some("requests"),
+            "other requests in flight when it was sent",
+            &|r| r.in_flight_at_send,
+        ),
+        int("reads", None, "socket reads its answer took", &|r| {
+            Some(r.reads)
         }),
-        int("send_lag_ns", ns, "sent_ns - scheduled_ns: the client's own delay", &|r| r.send_lag_ns),
-        int("in_flight_at_send", Some("requests"), "other requests in flight when it was sent", &|r| {
-            r.in_flight_at_send
-        }),
-        int("reads", None, "socket reads its answer took", &|r| Some(r.reads)),
-        int("received_bytes", Some("B"), "bytes received, head and framing included", &|r| {
-            Some(r.received_bytes)
-        }),
-        int("output_characters", Some("characters"), "length of the generated text; null if none", &|r| {
-            r.output_characters
-        }),
-        text("output_digest", "BLAKE3 of the generated text; null if none", &|r| r.output_digest.clone()),
-        float("server_prompt_ms", "ms", "prompt processing, by the server's own account", &|r| {
-            r.server_prompt_ms
-        }),
-        float("server_predicted_ms", "ms", "generation, by the server's own account", &|r| {
-            r.server_predicted_ms
-        }),
+        int(
+            "received_bytes",
+            Some("B"),
+            "bytes received, head and framing included",
+            &|r| Some(r.received_bytes),
+        ),
+        int(
+            "output_characters",
+            Some("characters"),
+            "length of the generated text; null if none",
+            &|r| r.output_characters,
+        ),
+        text(
+            "output_digest",
+            "BLAKE3 of the generated text; null if none",
+            &|r| r.output_digest.clone(),
+        ),
+        float(
+            "server_prompt_ms",
+            "ms",
+            "prompt processing, by the server's own account",
+            &|r| r.server_prompt_ms,
+        ),
+        float(
+            "server_predicted_ms",
+            "ms",
+            "generation, by the server's own account",
+            &|r| r.server_predicted_ms,
+        ),
     ])
 }
 
@@ -274,15 +420,23 @@ pub fn chunks_table(rows: &[ChunkRow]) -> Result<Table, TableError> {
         Column::int(name, rows.iter().map(f)).describe(meaning)
     };
     Table::new(vec![
-        int("request_id", "the request, as in `requests`", &|r| Some(r.request_id)),
+        int("request_id", "the request, as in `requests`", &|r| {
+            Some(r.request_id)
+        }),
         int("attempt", "its attempt", &|r| Some(r.attempt)),
-        int("at_ns", "when the socket read that completed it returned, since the cell's start", &|r| {
-            Some(r.at_ns)
-        })
+        int(
+            "at_ns",
+            "when the socket read that completed it returned, since the cell's start",
+            &|r| Some(r.at_ns),
+        )
         .unit("ns"),
         int("bytes", "bytes of text in it", &|r| Some(r.bytes)).unit("B"),
         int("tokens", "tokens in it; null if unknown", &|r| r.tokens).unit("tok"),
-        int("read", "which socket read of the answer completed it, from 0", &|r| Some(r.read)),
+        int(
+            "read",
+            "which socket read of the answer completed it, from 0",
+            &|r| Some(r.read),
+        ),
     ])
 }
 

@@ -195,14 +195,26 @@ impl std::error::Error for LoadError {}
 /// # Errors
 /// If the URL is none, its host has no address, or a thread cannot be made. What the server
 /// does wrong is never an error but rows.
-pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<LoadResult, LoadError> {
+pub fn run_load(
+    spec: &LoadSpec,
+    target: &Target,
+    control: &Control,
+) -> Result<LoadResult, LoadError> {
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
     let (mut requests, mut chunks) = (Vec::new(), Vec::new());
     let metrics = Arc::new(Mutex::new(Vec::new()));
     let company = |start: &Start| {
-        let endpoint = target.metrics.as_ref().map(|path| endpoint(start, target, path));
+        let endpoint = target
+            .metrics
+            .as_ref()
+            .map(|path| endpoint(start, target, path));
         let kept = || Kept::Rows(metrics.clone());
-        let companions = endpoint.map(|endpoint| Box::new(Metrics { endpoint, kept: kept() }) as Box<_>);
+        let companions = endpoint.map(|endpoint| {
+            Box::new(Metrics {
+                endpoint,
+                kept: kept(),
+            }) as Box<_>
+        });
         Company {
             companions: companions.into_iter().collect(),
             absent: Vec::new(),
@@ -219,25 +231,48 @@ pub fn run_load(spec: &LoadSpec, target: &Target, control: &Control) -> Result<L
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
     let tally = Tally::of(&requests, &chunks);
     let cell = facts(spec, target, &tally, &driven);
-    let mask = |text: String| target.api_key.as_ref().map_or(text.clone(), |key| key.mask(&text));
-    let server_metrics = std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
+    let mask = |text: String| {
+        target
+            .api_key
+            .as_ref()
+            .map_or(text.clone(), |key| key.mask(&text))
+    };
+    let server_metrics =
+        std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(LoadResult {
         ending: driven.ending,
         requests,
         chunks,
         server_metrics,
-        engine_log: target.log.as_deref().and_then(|path| read_from(path, log_from).ok()).map(mask),
+        engine_log: target
+            .log
+            .as_deref()
+            .and_then(|path| read_from(path, log_from).ok())
+            .map(mask),
         cell,
-        warnings: driven.warnings.into_iter().map(mask).chain(tally.doubt()).collect(),
+        warnings: driven
+            .warnings
+            .into_iter()
+            .map(mask)
+            .chain(tally.doubt())
+            .collect(),
     })
 }
 
 pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Endpoint {
-    Endpoint { peer: start.peer.clone(), path: path.to_owned(), api_key: target.api_key.clone() }
+    Endpoint {
+        peer: start.peer.clone(),
+        path: path.to_owned(),
+        api_key: target.api_key.clone(),
+    }
 }
 
 pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
-    let unix = driven.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let unix = driven
+        .started
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_nanos();
     CellFacts {
         source: RowSource::Measured,
         expected_requests: spec.prompts.count(Phase::Measured) as u64,
@@ -283,11 +318,14 @@ impl LoadSpec {
                 Some(Tokenizer::Server(declared)) => (declared, workload),
                 _ => return Self::counted(settings, origin, None, folder),
             },
-            Some(WorkloadChoice::Name(_)) | None => return Self::counted(settings, origin, None, folder),
+            Some(WorkloadChoice::Name(_)) | None => {
+                return Self::counted(settings, origin, None, folder);
+            }
         };
         let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
-        let mut server = ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
+        let mut server =
+            ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
         let counted = declared.server.template == ChatTemplate::Counted;
         // A turn of a session is sent with those before it, whose answers nobody knows yet.
         if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {
@@ -302,7 +340,8 @@ impl LoadSpec {
         server: Option<&dyn Counter>,
         folder: &Path,
     ) -> Result<Self, PromptError> {
-        let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) = (settings.workload, settings.arrival)
+        let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) =
+            (settings.workload, settings.arrival)
         else {
             return Err(PromptError(
                 "workload or arrival is missing, or the workload still a name".to_owned(),

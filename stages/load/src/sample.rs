@@ -22,7 +22,13 @@ pub(crate) struct Sample {
 impl Sample {
     /// Makes an empty sample that keeps what it cannot hold in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, held: Vec::new(), limit: HELD, file: None, n: 0 }
+        Self {
+            folder,
+            held: Vec::new(),
+            limit: HELD,
+            file: None,
+            n: 0,
+        }
     }
 
     /// Adds a value.
@@ -51,9 +57,13 @@ impl Sample {
     /// # Errors
     /// If the disk refuses.
     pub(crate) fn distribution(self) -> io::Result<Option<Distribution>> {
-        let Some(file) = self.file else { return Ok(Distribution::of(self.held)) };
-        let mut values =
-            Values { file: file.into_inner().map_err(io::IntoInnerError::into_error)?, held: self.held };
+        let Some(file) = self.file else {
+            return Ok(Distribution::of(self.held));
+        };
+        let mut values = Values {
+            file: file.into_inner().map_err(io::IntoInnerError::into_error)?,
+            held: self.held,
+        };
         let n = self.n;
         let (mut sum, mut min, mut max) = (0.0, f64::INFINITY, f64::NEG_INFINITY);
         values.each(|v| {
@@ -66,8 +76,10 @@ impl Sample {
         values.each(|v| squares += (v - mean).powi(2))?;
         let quantiles = [0.50, 0.90, 0.95, 0.99];
         let place = |q: f64| q * (n - 1) as f64;
-        let ranks: Vec<usize> =
-            quantiles.iter().flat_map(|q| [place(*q).floor() as usize, place(*q).ceil() as usize]).collect();
+        let ranks: Vec<usize> = quantiles
+            .iter()
+            .flat_map(|q| [place(*q).floor() as usize, place(*q).ceil() as usize])
+            .collect();
         let found = values.at_ranks(&ranks)?;
         let at = |i: usize| {
             let (below, above) = (found[2 * i], found[2 * i + 1]);
@@ -127,7 +139,9 @@ impl Values {
                 }
             })?;
             for ((prefix, before), rank) in known.iter_mut().zip(ranks) {
-                let i = prefixes.binary_search(prefix).expect("every prefix is listed");
+                let i = prefixes
+                    .binary_search(prefix)
+                    .expect("every prefix is listed");
                 for (next, count) in counts[i].iter().enumerate() {
                     if *before + count > *rank {
                         *prefix = (*prefix << 16) | next as u64;
@@ -137,18 +151,29 @@ impl Values {
                 }
             }
         }
-        Ok(known.into_iter().map(|(bits, _)| from_ordered_bits(bits)).collect())
+        Ok(known
+            .into_iter()
+            .map(|(bits, _)| from_ordered_bits(bits))
+            .collect())
     }
 }
 
 /// Returns bits whose order as a whole number is the order of the values.
 fn ordered_bits(value: f64) -> u64 {
     let bits = value.to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits | (1 << 63)
+    }
 }
 
 fn from_ordered_bits(bits: u64) -> f64 {
-    f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits })
+    f64::from_bits(if bits >> 63 == 1 {
+        bits & !(1 << 63)
+    } else {
+        !bits
+    })
 }
 
 #[cfg(test)]
@@ -177,6 +202,11 @@ mod tests {
 
     #[test]
     fn an_empty_sample_has_no_figures() {
-        assert!(Sample::new(std::env::temp_dir()).distribution().unwrap().is_none());
+        assert!(
+            Sample::new(std::env::temp_dir())
+                .distribution()
+                .unwrap()
+                .is_none()
+        );
     }
 }

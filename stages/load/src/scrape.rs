@@ -48,10 +48,17 @@ impl Metrics {
     ///
     /// # Errors
     /// If its file cannot be made.
-    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
+    pub(crate) fn new(
+        folder: &Path,
+        endpoint: Endpoint,
+        interval_ms: &str,
+    ) -> Result<Self, TableError> {
         let notes = [("interval_ms", interval_ms)];
         let sheet = Sheet::create(folder, "server_metrics", metric_columns, &notes)?;
-        Ok(Self { endpoint, kept: Kept::Sheet(Box::new(sheet)) })
+        Ok(Self {
+            endpoint,
+            kept: Kept::Sheet(Box::new(sheet)),
+        })
     }
 }
 
@@ -68,9 +75,14 @@ impl Companion for Metrics {
         };
         let rows = parse(&text, at_ns);
         match &mut self.kept {
-            Kept::Rows(all) => all.lock().unwrap_or_else(PoisonError::into_inner).extend(rows),
+            Kept::Rows(all) => all
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(rows),
             Kept::Sheet(sheet) => {
-                rows.into_iter().try_for_each(|row| sheet.push(row)).map_err(|e| e.to_string())?;
+                rows.into_iter()
+                    .try_for_each(|row| sheet.push(row))
+                    .map_err(|e| e.to_string())?;
             }
         }
         Ok(())
@@ -94,7 +106,9 @@ fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
         }
         let (name, labels, rest) = match line.find('{') {
             Some(open) if !line[..open].contains(char::is_whitespace) => {
-                let Some(close) = closing(&line[open + 1..]).map(|at| open + 1 + at) else { continue };
+                let Some(close) = closing(&line[open + 1..]).map(|at| open + 1 + at) else {
+                    continue;
+                };
                 (&line[..open], &line[open + 1..close], &line[close + 1..])
             }
             _ => match line.split_once(char::is_whitespace) {
@@ -102,9 +116,17 @@ fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
                 None => continue,
             },
         };
-        let value = rest.split_whitespace().next().and_then(|v| v.parse::<f64>().ok());
+        let value = rest
+            .split_whitespace()
+            .next()
+            .and_then(|v| v.parse::<f64>().ok());
         if let Some(value) = value.filter(|v| v.is_finite()) {
-            rows.push(MetricRow { at_ns, name: name.to_owned(), labels: labels.to_owned(), value });
+            rows.push(MetricRow {
+                at_ns,
+                name: name.to_owned(),
+                labels: labels.to_owned(),
+                value,
+            });
         }
     }
     rows
@@ -133,7 +155,11 @@ fn closing(text: &str) -> Option<usize> {
 pub fn metrics_table(rows: &[MetricRow]) -> Result<Table, TableError> {
     let table = metric_columns(rows)?;
     let interval = INTERVAL.as_millis().to_string();
-    let columns = table.names().iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
+    let columns = table
+        .names()
+        .iter()
+        .map(|name| table.column(name))
+        .collect::<Result<_, _>>()?;
     Table::with_metadata(columns, &[("interval_ms", &interval)])
 }
 
@@ -142,7 +168,8 @@ fn metric_columns(rows: &[MetricRow]) -> Result<Table, TableError> {
         Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
             .unit("ns")
             .describe("when the scrape was asked for, since the cell's start"),
-        Column::text("name", rows.iter().map(|r| Some(r.name.clone()))).describe("the metric's name"),
+        Column::text("name", rows.iter().map(|r| Some(r.name.clone())))
+            .describe("the metric's name"),
         Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
             .describe("its labels as the server writes them; empty if none"),
         Column::float("value", rows.iter().map(|r| Some(r.value)))
@@ -158,8 +185,12 @@ mod tests {
     fn samples_with_and_without_labels_and_timestamps_are_read() {
         let text = "# HELP a b\n# TYPE a counter\na 1\na{x=\"}{\",y=\"2\"} 2.5e3 1700000000\nb NaN\nbroken\n";
         let rows = parse(text, 7);
-        let row =
-            |labels: &str, value| MetricRow { at_ns: 7, name: "a".into(), labels: labels.into(), value };
+        let row = |labels: &str, value| MetricRow {
+            at_ns: 7,
+            name: "a".into(),
+            labels: labels.into(),
+            value,
+        };
         assert_eq!(rows, [row("", 1.0), row("x=\"}{\",y=\"2\"", 2500.0)]);
     }
 
@@ -171,13 +202,23 @@ mod tests {
             vllm:e2e_seconds_sum{model_name=\"m\"} 2.25\nsglang:token_usage 0.01 # {a=\"b\"} 1\n\
             tgi_queue_size{ } 2\nunclosed{le=\"1 3\n";
         let rows = parse(text, 0);
-        let seen: Vec<(&str, &str, f64)> =
-            rows.iter().map(|r| (r.name.as_str(), r.labels.as_str(), r.value)).collect();
+        let seen: Vec<(&str, &str, f64)> = rows
+            .iter()
+            .map(|r| (r.name.as_str(), r.labels.as_str(), r.value))
+            .collect();
         assert_eq!(
             seen,
             [
-                ("vllm:e2e_seconds_bucket", "le=\"0.5\",model_name=\"m \\\" }\"", 3.0),
-                ("vllm:e2e_seconds_bucket", "le=\"+Inf\",model_name=\"m\"", 5.0),
+                (
+                    "vllm:e2e_seconds_bucket",
+                    "le=\"0.5\",model_name=\"m \\\" }\"",
+                    3.0
+                ),
+                (
+                    "vllm:e2e_seconds_bucket",
+                    "le=\"+Inf\",model_name=\"m\"",
+                    5.0
+                ),
                 ("vllm:e2e_seconds_sum", "model_name=\"m\"", 2.25),
                 ("sglang:token_usage", "", 0.01),
                 ("tgi_queue_size", " ", 2.0),

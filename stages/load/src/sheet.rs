@@ -39,10 +39,20 @@ impl<R> Sheet<R> {
         notes: &[(&str, &str)],
     ) -> Result<Self, TableError> {
         let empty = table(&[])?;
-        let columns = empty.names().iter().map(|name| empty.column(name)).collect::<Result<Vec<_>, _>>()?;
+        let columns = empty
+            .names()
+            .iter()
+            .map(|name| empty.column(name))
+            .collect::<Result<Vec<_>, _>>()?;
         let path = folder.join(format!("{name}.parquet"));
         let writer = TableWriter::create_with_metadata(&path, &columns, notes)?;
-        Ok(Self { name, path, table, waiting: Vec::new(), writer })
+        Ok(Self {
+            name,
+            path,
+            table,
+            waiting: Vec::new(),
+            writer,
+        })
     }
 
     /// Appends a row.
@@ -70,6 +80,10 @@ impl<R> Sheet<R> {
     pub(crate) fn finish(mut self) -> Result<TableFile, TableError> {
         self.drain()?;
         let rows = self.writer.finish()?;
-        Ok(TableFile { name: self.name, path: self.path, rows })
+        Ok(TableFile {
+            name: self.name,
+            path: self.path,
+            rows,
+        })
     }
 }

@@ -51,16 +51,25 @@ impl Span {
     /// # Errors
     /// If the text is anything else, negative, or longer than 584 years.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no span of time: write a number and a unit, such as `30 s`");
+        let wrong =
+            || format!("`{text}` is no span of time: write a number and a unit, such as `30 s`");
         let trimmed = text.trim();
-        let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
+        let split = trimmed
+            .find(|c: char| c.is_ascii_alphabetic())
+            .ok_or_else(wrong)?;
         let (number, unit) = (trimmed[..split].trim(), &trimmed[split..]);
-        let (_, scale) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let (_, scale) = UNITS
+            .into_iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(wrong)?;
         let nanoseconds = if let Ok(whole) = number.parse::<u64>() {
             whole.checked_mul(scale).ok_or_else(wrong)?
         } else {
-            let value =
-                number.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(wrong)?;
+            let value = number
+                .parse::<f64>()
+                .ok()
+                .filter(|v| v.is_finite() && *v >= 0.0)
+                .ok_or_else(wrong)?;
             let nanoseconds = value * scale as f64;
             if nanoseconds >= u64::MAX as f64 {
                 return Err(wrong());
@@ -128,7 +137,16 @@ mod tests {
 
     #[test]
     fn a_span_without_unit_or_sense_is_refused() {
-        for text in ["30", "", "s", "-1 s", "nan s", "3 weeks", "1e400 s", "99999999999 h"] {
+        for text in [
+            "30",
+            "",
+            "s",
+            "-1 s",
+            "nan s",
+            "3 weeks",
+            "1e400 s",
+            "99999999999 h",
+        ] {
             assert!(Span::parse(text).is_err(), "{text}");
         }
     }

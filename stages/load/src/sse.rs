@@ -50,14 +50,29 @@ pub(crate) struct Event {
 pub(crate) fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
     match division {
         Division::Whole => {
-            let event = Event { kind: None, data: body.to_vec(), end: body.len().saturating_sub(1) };
-            (if body.is_empty() { Vec::new() } else { vec![event] }, false)
+            let event = Event {
+                kind: None,
+                data: body.to_vec(),
+                end: body.len().saturating_sub(1),
+            };
+            (
+                if body.is_empty() {
+                    Vec::new()
+                } else {
+                    vec![event]
+                },
+                false,
+            )
         }
         Division::Lines => {
             let mut events = Vec::new();
             for (line, end, _) in lines(body) {
                 if !line.iter().all(u8::is_ascii_whitespace) {
-                    events.push(Event { kind: None, data: line.to_vec(), end });
+                    events.push(Event {
+                        kind: None,
+                        data: line.to_vec(),
+                        end,
+                    });
                 }
             }
             (events, false)
@@ -69,12 +84,20 @@ pub(crate) fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
 fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
     let mut events = Vec::new();
     let (mut kind, mut data, mut data_end) = (None::<String>, None::<Vec<u8>>, 0);
-    let body_start = if body.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let body_start = if body.starts_with(b"\xEF\xBB\xBF") {
+        3
+    } else {
+        0
+    };
     let mut cut = false;
     for (line, end, finished) in lines(&body[body_start..]) {
         if line.is_empty() {
             if let Some(data) = data.take() {
-                events.push(Event { kind: kind.take(), data, end: data_end });
+                events.push(Event {
+                    kind: kind.take(),
+                    data,
+                    end: data_end,
+                });
             }
             kind = None;
             continue;
@@ -83,7 +106,10 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
             continue;
         }
         let (field, value) = match line.iter().position(|&b| b == b':') {
-            Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
+            Some(at) => (
+                &line[..at],
+                line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..]),
+            ),
             None => (line, &[][..]),
         };
         match field {
@@ -105,7 +131,11 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
     // A last event without its blank line: servers that close right after `data: [DONE]` leave
     // it so. A data line without its end may lack bytes: that one is said to be unfinished.
     if let Some(data) = data {
-        events.push(Event { kind, data, end: data_end });
+        events.push(Event {
+            kind,
+            data,
+            end: data_end,
+        });
     } else {
         cut = false;
     }
@@ -123,7 +153,11 @@ fn lines(body: &[u8]) -> impl Iterator<Item = (&[u8], usize, bool)> {
         match body[start..].iter().position(|&b| b == b'\n' || b == b'\r') {
             Some(offset) => {
                 let end = start + offset;
-                at = if body[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+                at = if body[end..].starts_with(b"\r\n") {
+                    end + 2
+                } else {
+                    end + 1
+                };
                 Some((&body[start..end], end, true))
             }
             None => {
@@ -140,7 +174,10 @@ mod tests {
 
     fn data(body: &str) -> Vec<String> {
         let (events, _) = divide(body.as_bytes(), Division::Events);
-        events.into_iter().map(|e| String::from_utf8(e.data).unwrap()).collect()
+        events
+            .into_iter()
+            .map(|e| String::from_utf8(e.data).unwrap())
+            .collect()
     }
 
     #[test]
@@ -153,7 +190,10 @@ mod tests {
 
     #[test]
     fn comments_other_fields_and_a_byte_order_mark_are_no_data() {
-        assert_eq!(data("\u{feff}id: 7\nretry: 3\ndata: x\n\n:\n\nevent: ping\n\n"), ["x"]);
+        assert_eq!(
+            data("\u{feff}id: 7\nretry: 3\ndata: x\n\n:\n\nevent: ping\n\n"),
+            ["x"]
+        );
     }
 
     #[test]
@@ -173,7 +213,11 @@ mod tests {
     #[test]
     fn an_event_ends_where_its_last_data_line_ends() {
         let body = b"data: a\n\ndata: b\ndata: c\n\n";
-        let ends: Vec<usize> = divide(body, Division::Events).0.iter().map(|e| e.end).collect();
+        let ends: Vec<usize> = divide(body, Division::Events)
+            .0
+            .iter()
+            .map(|e| e.end)
+            .collect();
         assert_eq!(ends, [7, 24]);
     }
 

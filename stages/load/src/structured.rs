@@ -13,7 +13,9 @@ impl Validator {
     /// # Errors
     /// One sentence, if it is no schema.
     pub(crate) fn new(schema: &Json) -> Result<Self, String> {
-        jsonschema::validator_for(schema).map(Self).map_err(|e| format!("this is no JSON Schema: {e}"))
+        jsonschema::validator_for(schema)
+            .map(Self)
+            .map_err(|e| format!("this is no JSON Schema: {e}"))
     }
 
     /// Checks an answer.
@@ -21,10 +23,15 @@ impl Validator {
     /// # Errors
     /// What is wrong, in one sentence: it is no JSON, or where it does not keep the schema.
     pub(crate) fn check(&self, answer: &str) -> Result<(), String> {
-        let value: Json = serde_json::from_str(answer).map_err(|e| format!("the output is not JSON: {e}"))?;
+        let value: Json =
+            serde_json::from_str(answer).map_err(|e| format!("the output is not JSON: {e}"))?;
         self.0.validate(&value).map_err(|e| {
             let place = e.instance_path().to_string();
-            let place = if place.is_empty() { "the top".to_owned() } else { place };
+            let place = if place.is_empty() {
+                "the top".to_owned()
+            } else {
+                place
+            };
             format!("the output does not keep its schema at {place}: {e}")
         })
     }
@@ -47,7 +54,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_keeps_its_schema_is_valid_white_space_or_not() {
-        assert_eq!(person().check(" {\"name\": \"Ada\",\n\"age\": 36} "), Ok(()));
+        assert_eq!(
+            person().check(" {\"name\": \"Ada\",\n\"age\": 36} "),
+            Ok(())
+        );
     }
 
     #[test]

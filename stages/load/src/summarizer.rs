@@ -7,7 +7,9 @@ use std::path::Path;
 
 use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::sample::Sample;
-use crate::summary::{Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server};
+use crate::summary::{
+    Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server,
+};
 
 /// Takes the rows of a run and gives its [`Summary`].
 #[derive(Debug)]
@@ -64,12 +66,17 @@ impl Summarizer {
     ///
     /// # Errors
     /// If the rows are so many that files are needed, and the disk refuses.
-    pub(crate) fn of(requests: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> io::Result<Summary> {
+    pub(crate) fn of(
+        requests: &[RequestRow],
+        chunks: &[ChunkRow],
+        slo: &Slo,
+    ) -> io::Result<Summary> {
         let mut summarizer = Self::new(*slo, &std::env::temp_dir());
         let mut rest = chunks;
         for row in requests {
             let place = (row.request_id, row.attempt);
-            let (of, after) = rest.split_at(rest.partition_point(|c| (c.request_id, c.attempt) <= place));
+            let (of, after) =
+                rest.split_at(rest.partition_point(|c| (c.request_id, c.attempt) <= place));
             summarizer.add(row, of)?;
             rest = after;
         }
@@ -86,7 +93,8 @@ impl Summarizer {
         }
         *self.statuses.entry(row.status).or_default() += 1;
         self.any_client |= row.client_id.is_some();
-        let put = |sample: &mut Sample, value: Option<f64>| value.map_or(Ok(()), |v| sample.push(v));
+        let put =
+            |sample: &mut Sample, value: Option<f64>| value.map_or(Ok(()), |v| sample.push(v));
         if let Some(sent) = row.sent_ns {
             let (from, to) = &mut self.window;
             *from = Some(from.map_or(sent, |from| from.min(sent)));
@@ -94,7 +102,10 @@ impl Summarizer {
             self.drawn.add(row.scheduled_ns);
             self.sent.add(sent);
         }
-        put(&mut self.send_lag, row.send_lag_ns.map(|ns| ns as f64 / 1e6))?;
+        put(
+            &mut self.send_lag,
+            row.send_lag_ns.map(|ns| ns as f64 / 1e6),
+        )?;
         self.structured += u64::from(row.schema_valid.is_some());
         self.valid += u64::from(row.schema_valid == Some(true));
         if row.status != RequestStatus::Ok {
@@ -104,7 +115,10 @@ impl Summarizer {
         self.prompt_tokens += row.prompt_tokens.unwrap_or(0);
         self.good += u64::from(self.slo.kept(row));
         put(&mut self.ttft, ttft(row))?;
-        put(&mut self.ttft_scheduled, ms(Some(row.scheduled_ns), row.first_token_ns))?;
+        put(
+            &mut self.ttft_scheduled,
+            ms(Some(row.scheduled_ns), row.first_token_ns),
+        )?;
         put(&mut self.tpot, tpot(row))?;
         put(&mut self.e2e_latency, e2e(row))?;
         put(&mut self.ttft_beyond_server, ttft_beyond_server(row))?;
@@ -120,15 +134,21 @@ impl Summarizer {
     /// If the disk refuses.
     pub fn finish(self) -> io::Result<Summary> {
         let ok = self.statuses.get(&RequestStatus::Ok).copied().unwrap_or(0) as f64;
-        let window_s = ms(self.window.0, self.window.1).map(|ms| ms / 1000.0).filter(|s| *s > 0.0);
+        let window_s = ms(self.window.0, self.window.1)
+            .map(|ms| ms / 1000.0)
+            .filter(|s| *s > 0.0);
         let rate = |count: f64| window_s.map(|s| count / s);
         let open = !self.any_client;
-        let arrivals = self.drawn.rate_and_cv().zip(self.sent.rate_and_cv()).map(|(drawn, sent)| Arrivals {
-            drawn_rate: drawn.0,
-            drawn_cv: drawn.1,
-            sent_rate: sent.0,
-            sent_cv: sent.1,
-        });
+        let arrivals =
+            self.drawn
+                .rate_and_cv()
+                .zip(self.sent.rate_and_cv())
+                .map(|(drawn, sent)| Arrivals {
+                    drawn_rate: drawn.0,
+                    drawn_cv: drawn.1,
+                    sent_rate: sent.0,
+                    sent_cv: sent.1,
+                });
         let bounded = self.slo.any();
         Ok(Summary {
             window_s,
@@ -137,9 +157,14 @@ impl Summarizer {
             total_throughput: rate((self.output_tokens + self.prompt_tokens) as f64),
             output_tokens: self.output_tokens,
             prompt_tokens: self.prompt_tokens,
-            schema_valid_rate: (self.structured > 0).then(|| self.valid as f64 / self.structured as f64),
+            schema_valid_rate: (self.structured > 0)
+                .then(|| self.valid as f64 / self.structured as f64),
             ttft: self.ttft.distribution()?,
-            ttft_scheduled: if open { self.ttft_scheduled.distribution()? } else { None },
+            ttft_scheduled: if open {
+                self.ttft_scheduled.distribution()?
+            } else {
+                None
+            },
             tpot: self.tpot.distribution()?,
             icl: self.icl.distribution()?,
             e2e_latency: self.e2e_latency.distribution()?,
@@ -147,7 +172,11 @@ impl Summarizer {
             send_lag: self.send_lag.distribution()?,
             ttft_beyond_server: self.ttft_beyond_server.distribution()?,
             e2e_beyond_server: self.e2e_beyond_server.distribution()?,
-            goodput: if bounded { rate(self.good as f64) } else { None },
+            goodput: if bounded {
+                rate(self.good as f64)
+            } else {
+                None
+            },
             slo_pass_rate: (bounded && ok > 0.0).then(|| self.good as f64 / ok),
             statuses: self.statuses,
         })
@@ -177,7 +206,9 @@ impl Gaps {
     }
 
     fn next(&mut self) {
-        let Some(Reverse(stamp)) = self.waiting.pop() else { return };
+        let Some(Reverse(stamp)) = self.waiting.pop() else {
+            return;
+        };
         if let Some(last) = self.last.replace(stamp) {
             self.lost |= stamp < last;
             let gap = (stamp - last) as f64 / 1e9;
@@ -194,7 +225,12 @@ impl Gaps {
             self.next();
         }
         let known = self.n > 1 && self.mean > 0.0 && !self.lost;
-        known.then(|| (1.0 / self.mean, (self.squares / (self.n - 1) as f64).sqrt() / self.mean))
+        known.then(|| {
+            (
+                1.0 / self.mean,
+                (self.squares / (self.n - 1) as f64).sqrt() / self.mean,
+            )
+        })
     }
 }
 
@@ -209,7 +245,14 @@ mod tests {
     }
 
     fn chunk(id: i64, at_ns: i64) -> ChunkRow {
-        ChunkRow { request_id: id, attempt: 1, at_ns, bytes: 1, tokens: None, read: 0 }
+        ChunkRow {
+            request_id: id,
+            attempt: 1,
+            at_ns,
+            bytes: 1,
+            tokens: None,
+            read: 0,
+        }
     }
 
     fn answered(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> RequestRow {
@@ -243,17 +286,30 @@ mod tests {
             chunk(2, 3 * s),
             chunk(2, 4 * s),
         ];
-        let slo = Slo { ttft_ms: Some(200.0), tpot_ms: Some(200.0), e2e_ms: None };
+        let slo = Slo {
+            ttft_ms: Some(200.0),
+            tpot_ms: Some(200.0),
+            e2e_ms: None,
+        };
         let summary = of(&rows, &chunks, &slo);
         assert_eq!(summary.window_s, Some(4.0));
-        assert_eq!((summary.request_throughput, summary.output_throughput), (Some(0.5), Some(1.5)));
+        assert_eq!(
+            (summary.request_throughput, summary.output_throughput),
+            (Some(0.5), Some(1.5))
+        );
         assert_eq!(summary.total_throughput, Some(6.5));
         let ttft = summary.ttft.unwrap();
-        assert_eq!((ttft.n, ttft.min, ttft.max, ttft.p50), (2, 100.0, 500.0, 300.0));
+        assert_eq!(
+            (ttft.n, ttft.min, ttft.max, ttft.p50),
+            (2, 100.0, 500.0, 300.0)
+        );
         assert_eq!(summary.ttft_scheduled.unwrap().min, 101.0);
         assert_eq!(summary.tpot.unwrap().max, 500.0);
         assert_eq!(summary.icl.unwrap().n, 2);
-        assert_eq!((summary.goodput, summary.slo_pass_rate), (Some(0.25), Some(0.5)));
+        assert_eq!(
+            (summary.goodput, summary.slo_pass_rate),
+            (Some(0.25), Some(0.5))
+        );
         assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
     }
 
@@ -261,7 +317,10 @@ mod tests {
     fn arrivals_as_sent_stand_beside_those_drawn() {
         let at = |id: i64, sent_ms: i64| {
             let sent = answered(id, RequestStatus::Timeout, sent_ms * 1_000_000, 0, 0);
-            RequestRow { scheduled_ns: id * 10_000_000, ..sent }
+            RequestRow {
+                scheduled_ns: id * 10_000_000,
+                ..sent
+            }
         };
         let rows = [at(0, 0), at(1, 15), at(2, 20), at(3, 45)];
         let arrivals = of(&rows, &[], &Slo::default()).arrivals.unwrap();
@@ -269,7 +328,10 @@ mod tests {
         // Gaps of 15, 5 and 25 ms: mean 15, sample standard deviation 10.
         assert!((arrivals.sent_rate - 1000.0 / 15.0).abs() < 1e-9);
         assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
-        let one_by_one = rows.map(|r| RequestRow { client_id: Some(0), ..r });
+        let one_by_one = rows.map(|r| RequestRow {
+            client_id: Some(0),
+            ..r
+        });
         assert!(of(&one_by_one, &[], &Slo::default()).arrivals.is_none());
     }
 
@@ -279,7 +341,10 @@ mod tests {
         (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
         let untold = answered(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
         let all = of(&[told, untold.clone()], &[], &Slo::default());
-        let (ttft, e2e) = (all.ttft_beyond_server.unwrap(), all.e2e_beyond_server.unwrap());
+        let (ttft, e2e) = (
+            all.ttft_beyond_server.unwrap(),
+            all.e2e_beyond_server.unwrap(),
+        );
         assert_eq!((ttft.n, ttft.p50, e2e.n, e2e.p50), (1, 1.5, 1, 1.5));
         assert_eq!(of(&[untold], &[], &Slo::default()).ttft_beyond_server, None);
     }
@@ -298,35 +363,76 @@ mod tests {
                         first_token_ns: Some(sent + 5_000_000 + id * 1000),
                         last_token_ns: Some(sent + 9_000_000 + id * 7000),
                         done_ns: sent + 9_500_000,
-                        phase: if id < 2 { Phase::Warmup } else { Phase::Measured },
-                        status: if id % 9 == 4 { RequestStatus::Timeout } else { RequestStatus::Ok },
+                        phase: if id < 2 {
+                            Phase::Warmup
+                        } else {
+                            Phase::Measured
+                        },
+                        status: if id % 9 == 4 {
+                            RequestStatus::Timeout
+                        } else {
+                            RequestStatus::Ok
+                        },
                         superseded: id == 11,
                         ..row(id)
                     }
                 })
                 .collect();
             let stamps = |r: &RequestRow| [r.first_token_ns, r.last_token_ns].into_iter().flatten();
-            let chunks: Vec<ChunkRow> =
-                rows.iter().flat_map(|r| stamps(r).map(|at| chunk(r.request_id, at))).collect();
-            let slo = Slo { ttft_ms: Some(5.02), tpot_ms: None, e2e_ms: Some(9.2) };
+            let chunks: Vec<ChunkRow> = rows
+                .iter()
+                .flat_map(|r| stamps(r).map(|at| chunk(r.request_id, at)))
+                .collect();
+            let slo = Slo {
+                ttft_ms: Some(5.02),
+                tpot_ms: None,
+                e2e_ms: Some(9.2),
+            };
             let found = of(&rows, &chunks, &slo);
-            let counted: Vec<&RequestRow> =
-                rows.iter().filter(|r| r.request_id >= 2 && !r.superseded).collect();
-            let ok: Vec<&RequestRow> =
-                counted.iter().copied().filter(|r| r.status == RequestStatus::Ok).collect();
-            let each = |f: &dyn Fn(&RequestRow) -> f64| Distribution::of(ok.iter().map(|r| f(r)).collect());
+            let counted: Vec<&RequestRow> = rows
+                .iter()
+                .filter(|r| r.request_id >= 2 && !r.superseded)
+                .collect();
+            let ok: Vec<&RequestRow> = counted
+                .iter()
+                .copied()
+                .filter(|r| r.status == RequestStatus::Ok)
+                .collect();
+            let each = |f: &dyn Fn(&RequestRow) -> f64| {
+                Distribution::of(ok.iter().map(|r| f(r)).collect())
+            };
             let id = |r: &RequestRow| r.request_id as f64;
             let close = |a: Option<Distribution>, b: Option<Distribution>| {
                 let (a, b) = (a.unwrap(), b.unwrap());
-                let of = |d: Distribution| [d.mean, d.std.unwrap(), d.min, d.max, d.p50, d.p90, d.p95, d.p99];
+                let of = |d: Distribution| {
+                    [
+                        d.mean,
+                        d.std.unwrap(),
+                        d.min,
+                        d.max,
+                        d.p50,
+                        d.p90,
+                        d.p95,
+                        d.p99,
+                    ]
+                };
                 assert_eq!(a.n, b.n);
-                of(a).into_iter().zip(of(b)).for_each(|(a, b)| assert!((a - b).abs() < 1e-9, "{a} {b}"));
+                of(a)
+                    .into_iter()
+                    .zip(of(b))
+                    .for_each(|(a, b)| assert!((a - b).abs() < 1e-9, "{a} {b}"));
             };
-            assert_eq!(found.statuses, [(RequestStatus::Ok, 33), (RequestStatus::Timeout, 4)].into());
+            assert_eq!(
+                found.statuses,
+                [(RequestStatus::Ok, 33), (RequestStatus::Timeout, 4)].into()
+            );
             close(found.ttft, each(&|r| 5.0 + id(r) / 1e3));
             close(found.e2e_latency, each(&|r| 9.0 + id(r) * 7.0 / 1e3));
             close(found.icl, each(&|r| 4.0 + id(r) * 6.0 / 1e3));
-            let lags = counted.iter().map(|r| (r.request_id % 3) as f64 * 1.5).collect();
+            let lags = counted
+                .iter()
+                .map(|r| (r.request_id % 3) as f64 * 1.5)
+                .collect();
             close(found.send_lag, Distribution::of(lags));
             let good = ok.iter().filter(|r| r.request_id <= 20).count() as f64;
             assert_eq!(found.slo_pass_rate, Some(good / 33.0));

@@ -56,7 +56,10 @@ impl Distribution {
 /// linear interpolation, the default of NumPy and R. `None` without values.
 pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let place = q.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    let (below, above) = (
+        sorted[place.floor() as usize],
+        sorted[place.ceil() as usize],
+    );
     Some(below + (above - below) * (place - place.floor()))
 }
 
@@ -170,7 +173,9 @@ impl Slo {
             Some(bound) => value.is_some_and(|v| v <= bound),
             None => true,
         };
-        keeps(self.ttft_ms, ttft(row)) && keeps(self.tpot_ms, tpot(row)) && keeps(self.e2e_ms, e2e(row))
+        keeps(self.ttft_ms, ttft(row))
+            && keeps(self.tpot_ms, tpot(row))
+            && keeps(self.e2e_ms, e2e(row))
     }
 
     pub(crate) fn any(&self) -> bool {
@@ -186,7 +191,13 @@ mod tests {
     fn quantiles_are_of_type_7() {
         // numpy.quantile([1, 2, 3, 10], [0, .25, .5, .9, 1])
         let values = [1.0, 2.0, 3.0, 10.0];
-        for (q, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 2.5), (0.9, 7.9), (1.0, 10.0)] {
+        for (q, expected) in [
+            (0.0, 1.0),
+            (0.25, 1.75),
+            (0.5, 2.5),
+            (0.9, 7.9),
+            (1.0, 10.0),
+        ] {
             assert!((quantile(&values, q).unwrap() - expected).abs() < 1e-12);
         }
         assert_eq!(quantile(&[], 0.5), None);

@@ -25,7 +25,10 @@ impl Talks {
             return None;
         }
         let turns = self.0.entry(session).or_default();
-        turns.push(Exchange { said: prompt.text.clone(), answered: answer });
+        turns.push(Exchange {
+            said: prompt.text.clone(),
+            answered: answer,
+        });
         Some(turns)
     }
 

@@ -46,8 +46,18 @@ pub struct Spread {
 
 impl Spread {
     fn with(known: Option<Self>, value: i64) -> Self {
-        let Self { min, max, sum, n } = known.unwrap_or(Self { min: value, max: value, sum: 0, n: 0 });
-        Self { min: min.min(value), max: max.max(value), sum: sum.saturating_add(value), n: n + 1 }
+        let Self { min, max, sum, n } = known.unwrap_or(Self {
+            min: value,
+            max: value,
+            sum: 0,
+            n: 0,
+        });
+        Self {
+            min: min.min(value),
+            max: max.max(value),
+            sum: sum.saturating_add(value),
+            n: n + 1,
+        }
     }
 
     /// Returns the mean.
@@ -107,9 +117,13 @@ impl Tally {
         }
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {
-            self.first_errors.entry(row.status).or_insert_with(|| error.clone());
+            self.first_errors
+                .entry(row.status)
+                .or_insert_with(|| error.clone());
         }
-        self.peak_in_flight = self.peak_in_flight.max(row.in_flight_at_send.map(|others| others + 1));
+        self.peak_in_flight = self
+            .peak_in_flight
+            .max(row.in_flight_at_send.map(|others| others + 1));
     }
 
     /// Returns whether most streamed answers came in one piece: times between tokens are then

@@ -66,7 +66,9 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// Returns how many words the prompt has, at least one.
     pub(crate) fn words(&self, per_token: f64) -> Option<u32> {
-        let words = self.words.or(self.input_tokens.map(|tokens| tokens * per_token))?;
+        let words = self
+            .words
+            .or(self.input_tokens.map(|tokens| tokens * per_token))?;
         Some(words.round().max(1.0) as u32)
     }
 }
@@ -75,26 +77,40 @@ impl Recorded {
 ///
 /// # Errors
 /// One sentence that names the file, and the line if there is one.
-pub(crate) fn read_trace(file: &str, digest: Option<&str>) -> Result<(Vec<Recorded>, String), String> {
+pub(crate) fn read_trace(
+    file: &str,
+    digest: Option<&str>,
+) -> Result<(Vec<Recorded>, String), String> {
     let (file, bytes, found) = named_file::read("trace", file, digest)?;
     let text = String::from_utf8(bytes).map_err(|_| format!("trace {file} is not UTF-8"))?;
-    let rows = parse(&text).map_err(|(line, message)| format!("trace {file}, line {line}: {message}"))?;
-    if rows.is_empty() { Err(format!("trace {file} holds no requests")) } else { Ok((rows, found)) }
+    let rows =
+        parse(&text).map_err(|(line, message)| format!("trace {file}, line {line}: {message}"))?;
+    if rows.is_empty() {
+        Err(format!("trace {file} holds no requests"))
+    } else {
+        Ok((rows, found))
+    }
 }
 
 /// Reads the rows of a trace; errors carry the line, from 1.
 fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
-    let mut lines =
-        text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())).filter(|(_, l)| !l.is_empty());
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line.trim()))
+        .filter(|(_, l)| !l.is_empty());
     let mut rows: Vec<Recorded> = Vec::new();
     let mut first_s = None;
     let mut heading: Option<Vec<&str>> = None;
     if !text.trim_start().starts_with('{') {
-        heading = lines.next().map(|(_, line)| line.split(',').map(str::trim).collect());
+        heading = lines
+            .next()
+            .map(|(_, line)| line.split(',').map(str::trim).collect());
     }
     for (number, line) in lines {
         let object = match &heading {
-            None => serde_json::from_str::<Map<String, Value>>(line).map_err(|e| (number, e.to_string()))?,
+            None => serde_json::from_str::<Map<String, Value>>(line)
+                .map_err(|e| (number, e.to_string()))?,
             Some(names) => csv_row(names, line).map_err(|e| (number, e))?,
         };
         let mut row = recorded(&object).map_err(|e| (number, e))?;
@@ -112,7 +128,11 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
 fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != names.len() {
-        return Err(format!("{} fields under {} headings", fields.len(), names.len()));
+        return Err(format!(
+            "{} fields under {} headings",
+            fields.len(),
+            names.len()
+        ));
     }
     let pairs = names.iter().zip(fields);
     Ok(pairs
@@ -121,11 +141,15 @@ fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
 }
 
 fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
-    let number =
-        |names: &[&str]| match names.iter().find_map(|name| Some((name, object.get(*name)?.as_f64()?))) {
-            Some((name, value)) if !value.is_finite() || value < 0.0 => Err(format!("`{name}` is {value}")),
-            found => Ok(found.map(|(_, value)| value)),
-        };
+    let number = |names: &[&str]| match names
+        .iter()
+        .find_map(|name| Some((name, object.get(*name)?.as_f64()?)))
+    {
+        Some((name, value)) if !value.is_finite() || value < 0.0 => {
+            Err(format!("`{name}` is {value}"))
+        }
+        found => Ok(found.map(|(_, value)| value)),
+    };
     let at_s = match number(&["timestamp_s"])? {
         Some(seconds) => seconds,
         None => number(&["timestamp_ms", "timestamp"])?
@@ -136,7 +160,8 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         at_s,
         words: number(&["input_words"])?,
         input_tokens: number(&["input_tokens", "input_length"])?,
-        output_tokens: number(&["output_tokens", "output_length"])?.map(|n| n.round().max(1.0) as u32),
+        output_tokens: number(&["output_tokens", "output_length"])?
+            .map(|n| n.round().max(1.0) as u32),
     })
 }
 
@@ -152,7 +177,10 @@ mod tests {
         let rows = parse(lines).unwrap();
         assert_eq!(rows, parse(table).unwrap());
         assert_eq!((rows[0].at_s, rows[1].at_s), (0.0, 0.25));
-        assert_eq!((rows[0].words(0.9), rows[1].output_tokens), (Some(90), Some(2)));
+        assert_eq!(
+            (rows[0].words(0.9), rows[1].output_tokens),
+            (Some(90), Some(2))
+        );
     }
 
     #[test]
@@ -160,12 +188,23 @@ mod tests {
         for (text, line, part) in [
             ("{\"timestamp\": 2}\n{\"timestamp\": 1}", 2, "earlier"),
             ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "no number under"),
-            ("{\"timestamp\": 2, \"input_words\": -1}", 1, "`input_words` is -1"),
-            ("timestamp_s,input_words\n1,2\n1", 3, "1 fields under 2 headings"),
+            (
+                "{\"timestamp\": 2, \"input_words\": -1}",
+                1,
+                "`input_words` is -1",
+            ),
+            (
+                "timestamp_s,input_words\n1,2\n1",
+                3,
+                "1 fields under 2 headings",
+            ),
             ("{\"timestamp\": 2}\nnonsense", 2, "expected"),
         ] {
             let (found, message) = parse(text).unwrap_err();
-            assert!(found == line && message.contains(part), "{found}: {message}");
+            assert!(
+                found == line && message.contains(part),
+                "{found}: {message}"
+            );
         }
     }
 
@@ -178,6 +217,10 @@ mod tests {
         assert_eq!(rows.len(), 2);
         assert!(read_trace(path, Some(&digest)).is_ok());
         std::fs::write(file.path(), "timestamp_s\n1\n3\n").unwrap();
-        assert!(read_trace(path, Some(&digest)).unwrap_err().contains("has changed"));
+        assert!(
+            read_trace(path, Some(&digest))
+                .unwrap_err()
+                .contains("has changed")
+        );
     }
 }

@@ -36,7 +36,11 @@ impl Address {
         let (scheme, rest) = match url.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
-            _ => return Err(format!("{url}: a server's URL begins with http:// or https://")),
+            _ => {
+                return Err(format!(
+                    "{url}: a server's URL begins with http:// or https://"
+                ));
+            }
         };
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
@@ -54,7 +58,9 @@ impl Address {
             },
         };
         let port = match port {
-            Some(port) => port.parse().map_err(|_| format!("{url}: `{port}` is no port"))?,
+            Some(port) => port
+                .parse()
+                .map_err(|_| format!("{url}: `{port}` is no port"))?,
             None if scheme == Scheme::Https => 443,
             None => 80,
         };
@@ -62,7 +68,12 @@ impl Address {
         if host.is_empty() || host.contains('@') || url.contains(unfit) {
             return Err(wrong());
         }
-        Ok(Self { scheme, host: host.to_owned(), port, prefix: path.trim_end_matches('/').to_owned() })
+        Ok(Self {
+            scheme,
+            host: host.to_owned(),
+            port,
+            prefix: path.trim_end_matches('/').to_owned(),
+        })
     }
 }
 
@@ -77,7 +88,12 @@ impl fmt::Display for Address {
 }
 
 /// Returns a POST of a JSON body, head and body in one piece.
-pub(crate) fn post(address: &Address, path: &str, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn post(
+    address: &Address,
+    path: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Vec<u8> {
     let mut bytes = format!(
         "POST {}{path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: benchtrail\r\nContent-Type: application/json\r\n\
          Accept: text/event-stream, application/json\r\nContent-Length: {}\r\n",
@@ -125,7 +141,9 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
             Ok(httparse::Status::Partial) => return Ok(None),
             // The beginning of a TLS alert: a server of TLS answers plain HTTP with one.
             Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
-                return Err("the server speaks TLS at this port: write https:// in its URL".to_owned());
+                return Err(
+                    "the server speaks TLS at this port: write https:// in its URL".to_owned(),
+                );
             }
             Err(e) => return Err(format!("no HTTP response: {e}")),
         };
@@ -149,8 +167,9 @@ fn read_head<'a>(
     for header in response.headers.iter() {
         let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
         if header.name.eq_ignore_ascii_case("content-length") {
-            let parsed =
-                value.parse::<u64>().map_err(|_| format!("Content-Length `{value}` is no length"))?;
+            let parsed = value
+                .parse::<u64>()
+                .map_err(|_| format!("Content-Length `{value}` is no length"))?;
             if content_length.is_some_and(|earlier| earlier != parsed) {
                 return Err("two Content-Length headers disagree".to_owned());
             }
@@ -173,7 +192,11 @@ fn read_head<'a>(
                 }
             }
         } else if header.name.eq_ignore_ascii_case("content-type") {
-            media_type = value.split(';').next().map(str::trim_end).filter(|media| !media.is_empty());
+            media_type = value
+                .split(';')
+                .next()
+                .map(str::trim_end)
+                .filter(|media| !media.is_empty());
         } else if header.name.eq_ignore_ascii_case("retry-after") {
             retry_after = value.parse().ok();
         }
@@ -188,7 +211,14 @@ fn read_head<'a>(
         keep_alive = false;
         Framing::UntilClose
     };
-    Ok(Head { status, length, framing, keep_alive, retry_after, media_type })
+    Ok(Head {
+        status,
+        length,
+        framing,
+        keep_alive,
+        retry_after,
+        media_type,
+    })
 }
 
 /// How a body ends, and how far it has come.
@@ -237,14 +267,20 @@ impl Framing {
     ///
     /// # Errors
     /// If the chunked encoding is broken.
-    pub(crate) fn advance(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, String> {
+    pub(crate) fn advance(
+        &mut self,
+        bytes: &[u8],
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<usize, String> {
         match self {
             Self::UntilClose => {
                 sink(bytes);
                 Ok(bytes.len())
             }
             Self::Length(left) => {
-                let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let taken = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 sink(&bytes[..taken]);
                 *left -= taken as u64;
                 Ok(taken)
@@ -269,7 +305,9 @@ impl Chunked {
         while at < bytes.len() && self.state != ChunkState::Done {
             let byte = bytes[at];
             if self.state == ChunkState::Data {
-                let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                let taken = usize::try_from(self.left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len() - at);
                 sink(&bytes[at..at + taken]);
                 at += taken;
                 self.left -= taken as u64;
@@ -281,7 +319,9 @@ impl Chunked {
             at += 1;
             self.state = match (self.state, byte) {
                 (ChunkState::Start | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                    let digit = (byte as char).to_digit(16).expect("matched a hexadecimal digit");
+                    let digit = (byte as char)
+                        .to_digit(16)
+                        .expect("matched a hexadecimal digit");
                     if self.left >> 56 != 0 {
                         return Err("a chunk's size is out of bounds".to_owned());
                     }
@@ -314,7 +354,9 @@ impl Chunked {
 /// Takes a response apart as far as it has come: head, body, whether the body is complete;
 /// `None` while the head is incomplete. For scrapes, off the measuring path.
 pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head<'_>, Vec<u8>, bool)>, String> {
-    let Some(head) = head(bytes)? else { return Ok(None) };
+    let Some(head) = head(bytes)? else {
+        return Ok(None);
+    };
     let mut framing = head.framing.clone();
     let mut body = Vec::new();
     framing.advance(&bytes[head.length..], |piece| body.extend_from_slice(piece))?;
@@ -330,12 +372,32 @@ mod tests {
     #[test]
     fn addresses_are_read_with_and_without_port_path_and_brackets() {
         let parse = |url| Address::parse(url).map(|a| (a.host, a.port, a.prefix));
-        assert_eq!(parse("http://127.0.0.1:81/"), Ok(("127.0.0.1".into(), 81, String::new())));
-        assert_eq!(parse("http://box/a/b/"), Ok(("box".into(), 80, "/a/b".into())));
-        assert_eq!(parse("http://[::1]:9"), Ok(("::1".into(), 9, String::new())));
+        assert_eq!(
+            parse("http://127.0.0.1:81/"),
+            Ok(("127.0.0.1".into(), 81, String::new()))
+        );
+        assert_eq!(
+            parse("http://box/a/b/"),
+            Ok(("box".into(), 80, "/a/b".into()))
+        );
+        assert_eq!(
+            parse("http://[::1]:9"),
+            Ok(("::1".into(), 9, String::new()))
+        );
         assert_eq!(parse("https://box/a"), Ok(("box".into(), 443, "/a".into())));
-        assert_eq!(Address::parse("https://box:8443").map(|a| a.scheme), Ok(Scheme::Https));
-        for url in ["https://", "ftp://x", "x", "http://", "http://x:port", "http://x y", "http://u@x"] {
+        assert_eq!(
+            Address::parse("https://box:8443").map(|a| a.scheme),
+            Ok(Scheme::Https)
+        );
+        for url in [
+            "https://",
+            "ftp://x",
+            "x",
+            "http://",
+            "http://x:port",
+            "http://x y",
+            "http://u@x",
+        ] {
             assert!(Address::parse(url).is_err(), "{url}");
         }
     }
@@ -344,7 +406,10 @@ mod tests {
     fn interim_heads_are_skipped() {
         let text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\nno";
         let head = head(text).unwrap().unwrap();
-        assert_eq!((head.status, head.retry_after, head.framing), (429, Some(3), Framing::Length(2)));
+        assert_eq!(
+            (head.status, head.retry_after, head.framing),
+            (429, Some(3), Framing::Length(2))
+        );
     }
 
     #[test]

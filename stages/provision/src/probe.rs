@@ -26,15 +26,26 @@ type Probe = fn() -> Result<Json, String>;
 
 const PROBES: [(&str, Probe); 11] = [
     ("cpu_governor", || {
-        text(Path::new("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")).map(|t| trimmed(&t))
+        text(Path::new(
+            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+        ))
+        .map(|t| trimmed(&t))
     }),
     ("distribution", distribution),
-    ("glibc", || crate::Machine::here().glibc.clone().map(Json::String)),
-    ("kernel", || text(Path::new("/proc/sys/kernel/osrelease")).map(|t| trimmed(&t))),
+    ("glibc", || {
+        crate::Machine::here().glibc.clone().map(Json::String)
+    }),
+    ("kernel", || {
+        text(Path::new("/proc/sys/kernel/osrelease")).map(|t| trimmed(&t))
+    }),
     ("load_average", load_average),
     ("memory_available_bytes", memory_available),
-    ("pip", || command("python3", &["-m", "pip", "--version"], LIMIT).map(|t| first_words(&t, 2))),
-    ("python", || command("python3", &["--version"], LIMIT).map(|t| trimmed(&t))),
+    ("pip", || {
+        command("python3", &["-m", "pip", "--version"], LIMIT).map(|t| first_words(&t, 2))
+    }),
+    ("python", || {
+        command("python3", &["--version"], LIMIT).map(|t| trimmed(&t))
+    }),
     ("temperature_c", temperature),
     ("uptime_s", uptime),
     ("virtualization", virtualization),
@@ -55,16 +66,21 @@ fn run(probes: &[(&'static str, Probe)], limit: Duration) -> Observations {
     drop(sender);
     let deadline = Instant::now() + limit;
     let mut answers: BTreeMap<&str, Result<Json, String>> = BTreeMap::new();
-    while let Ok((name, answer)) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    while let Ok((name, answer)) =
+        receiver.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
         answers.insert(name, answer);
     }
     let mut observations = Observations::default();
     for (name, _) in probes {
         let late = || Err(format!("no answer within {} s", limit.as_secs_f64()));
-        let value = answers.remove(name).unwrap_or_else(late).unwrap_or_else(|reason| {
-            observations.reasons.insert((*name).to_owned(), reason);
-            Json::Null
-        });
+        let value = answers
+            .remove(name)
+            .unwrap_or_else(late)
+            .unwrap_or_else(|reason| {
+                observations.reasons.insert((*name).to_owned(), reason);
+                Json::Null
+            });
         observations.values.insert((*name).to_owned(), value);
     }
     observations
@@ -76,7 +92,11 @@ pub(crate) fn text(path: &Path) -> Result<String, String> {
 }
 
 /// Returns what a program prints, or the reason it does not within the limit.
-pub(crate) fn command(program: &str, arguments: &[&str], limit: Duration) -> Result<String, String> {
+pub(crate) fn command(
+    program: &str,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<String, String> {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -101,17 +121,26 @@ pub(crate) fn command(program: &str, arguments: &[&str], limit: Duration) -> Res
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("`{program}` did not end within {} s", limit.as_secs_f64()));
+                return Err(format!(
+                    "`{program}` did not end within {} s",
+                    limit.as_secs_f64()
+                ));
             }
         }
     };
-    let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(100));
+    let rest = deadline
+        .saturating_duration_since(Instant::now())
+        .max(Duration::from_millis(100));
     let (out, err) = receiver.recv_timeout(rest).unwrap_or_default();
     if status.success() {
         return Ok(String::from_utf8_lossy(&out).into_owned());
     }
     let err = String::from_utf8_lossy(&err);
-    let last = err.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("nothing said").trim();
+    let last = err
+        .lines()
+        .rfind(|l| !l.trim().is_empty())
+        .unwrap_or("nothing said")
+        .trim();
     Err(format!("`{program}`: {status}: {last}"))
 }
 
@@ -120,36 +149,60 @@ fn trimmed(text: &str) -> Json {
 }
 
 fn first_words(text: &str, n: usize) -> Json {
-    Json::String(text.split_whitespace().take(n).collect::<Vec<_>>().join(" "))
+    Json::String(
+        text.split_whitespace()
+            .take(n)
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
 }
 
 fn distribution() -> Result<Json, String> {
     let text = text(Path::new("/etc/os-release"))?;
-    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    name.map(|n| json!(n.trim_matches('"'))).ok_or_else(|| "/etc/os-release has no PRETTY_NAME".to_owned())
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map(|n| json!(n.trim_matches('"')))
+        .ok_or_else(|| "/etc/os-release has no PRETTY_NAME".to_owned())
 }
 
 fn load_average() -> Result<Json, String> {
     let text = text(Path::new("/proc/loadavg"))?;
-    let values: Option<Vec<f64>> = text.split_whitespace().take(3).map(|v| v.parse().ok()).collect();
-    values.map(|v| json!(v)).ok_or_else(|| format!("/proc/loadavg says `{}`", text.trim()))
+    let values: Option<Vec<f64>> = text
+        .split_whitespace()
+        .take(3)
+        .map(|v| v.parse().ok())
+        .collect();
+    values
+        .map(|v| json!(v))
+        .ok_or_else(|| format!("/proc/loadavg says `{}`", text.trim()))
 }
 
 fn memory_available() -> Result<Json, String> {
     let text = text(Path::new("/proc/meminfo"))?;
     let bytes = crate::machine::meminfo_bytes(&text, "MemAvailable");
-    bytes.map(|b| json!(b)).ok_or_else(|| "no MemAvailable in /proc/meminfo".to_owned())
+    bytes
+        .map(|b| json!(b))
+        .ok_or_else(|| "no MemAvailable in /proc/meminfo".to_owned())
 }
 
 fn uptime() -> Result<Json, String> {
     let text = text(Path::new("/proc/uptime"))?;
-    let seconds = text.split_whitespace().next().and_then(|v| v.parse::<f64>().ok());
-    seconds.map(|s| json!(s)).ok_or_else(|| format!("/proc/uptime says `{}`", text.trim()))
+    let seconds = text
+        .split_whitespace()
+        .next()
+        .and_then(|v| v.parse::<f64>().ok());
+    seconds
+        .map(|s| json!(s))
+        .ok_or_else(|| format!("/proc/uptime says `{}`", text.trim()))
 }
 
 fn temperature() -> Result<Json, String> {
     let text = text(Path::new("/sys/class/thermal/thermal_zone0/temp"))?;
-    let milli: f64 = text.trim().parse().map_err(|e| format!("thermal_zone0 says `{}`: {e}", text.trim()))?;
+    let milli: f64 = text
+        .trim()
+        .parse()
+        .map_err(|e| format!("thermal_zone0 says `{}`: {e}", text.trim()))?;
     Ok(json!(milli / 1000.0))
 }
 
@@ -160,7 +213,11 @@ fn virtualization() -> Result<Json, String> {
     let cpuinfo = text(Path::new("/proc/cpuinfo"))?;
     let flags = crate::machine::cpuinfo_field(&cpuinfo, "flags").unwrap_or_default();
     let hypervisor = flags.split_whitespace().any(|f| f == "hypervisor");
-    Ok(json!(if hypervisor { "virtual machine" } else { "none seen" }))
+    Ok(json!(if hypervisor {
+        "virtual machine"
+    } else {
+        "none seen"
+    }))
 }
 
 #[cfg(test)]
@@ -169,7 +226,10 @@ mod tests {
 
     #[test]
     fn a_failing_probe_is_null_with_its_reason_and_does_not_harm_the_others() {
-        let observed = run(&[("bad", || Err("broken".into())), ("good", || Ok(json!(1)))], LIMIT);
+        let observed = run(
+            &[("bad", || Err("broken".into())), ("good", || Ok(json!(1)))],
+            LIMIT,
+        );
         assert_eq!(observed.values["bad"], Json::Null);
         assert_eq!(observed.reasons["bad"], "broken");
         assert_eq!(observed.values["good"], json!(1));
@@ -188,7 +248,10 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_quoted_and_one_that_hangs_is_killed() {
         let failed = command("sh", &["-c", "echo no such card >&2; exit 9"], LIMIT).unwrap_err();
-        assert!(failed.contains("no such card") && failed.contains('9'), "{failed}");
+        assert!(
+            failed.contains("no such card") && failed.contains('9'),
+            "{failed}"
+        );
         let hung = command("sleep", &["3600"], Duration::from_millis(20)).unwrap_err();
         assert_eq!(hung, "`sleep` did not end within 0.02 s");
         assert!(command("no-such-program-here", &[], LIMIT).is_err());

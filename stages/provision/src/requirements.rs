@@ -15,11 +15,17 @@ pub struct Unmet {
 
 impl Unmet {
     fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), hint: None }
+        Self {
+            reason: reason.into(),
+            hint: None,
+        }
     }
 
     fn package(reason: String, debian: Option<&String>) -> Self {
-        Self { reason, hint: debian.map(|name| format!("on Debian: apt install {name}")) }
+        Self {
+            reason,
+            hint: debian.map(|name| format!("on Debian: apt install {name}")),
+        }
     }
 }
 
@@ -28,7 +34,11 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
     let needs = &engine.requires;
     let mut missing = Vec::new();
     if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
-        missing.push(Unmet::new(format!("it runs on {}, this is {}", needs.os.join(" or "), machine.os)));
+        missing.push(Unmet::new(format!(
+            "it runs on {}, this is {}",
+            needs.os.join(" or "),
+            machine.os
+        )));
     }
     if !needs.arch.is_empty() && !needs.arch.contains(&machine.arch) {
         missing.push(Unmet::new(format!(
@@ -40,29 +50,50 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
     if let Some(oldest) = &needs.glibc {
         match &machine.glibc {
             Ok(have) if version(have) >= version(oldest) => {}
-            Ok(have) => missing.push(Unmet::new(format!("it needs glibc {oldest}, this machine has {have}"))),
+            Ok(have) => missing.push(Unmet::new(format!(
+                "it needs glibc {oldest}, this machine has {have}"
+            ))),
             Err(why) => {
-                missing.push(Unmet::new(format!("it needs glibc {oldest}, and none was found ({why})")));
+                missing.push(Unmet::new(format!(
+                    "it needs glibc {oldest}, and none was found ({why})"
+                )));
             }
         }
     }
     if !needs.cpu_flags.is_empty() {
         match &machine.cpu_flags {
             Ok(have) => {
-                let lacking: Vec<&str> =
-                    needs.cpu_flags.iter().filter(|f| !have.contains(*f)).map(String::as_str).collect();
+                let lacking: Vec<&str> = needs
+                    .cpu_flags
+                    .iter()
+                    .filter(|f| !have.contains(*f))
+                    .map(String::as_str)
+                    .collect();
                 if !lacking.is_empty() {
-                    missing.push(Unmet::new(format!("the processor lacks {}", lacking.join(", "))));
+                    missing.push(Unmet::new(format!(
+                        "the processor lacks {}",
+                        lacking.join(", ")
+                    )));
                 }
             }
-            Err(why) => missing.push(Unmet::new(format!("the processor's features are unknown ({why})"))),
+            Err(why) => missing.push(Unmet::new(format!(
+                "the processor's features are unknown ({why})"
+            ))),
         }
     }
-    for library in needs.libraries.iter().filter(|l| !machine.has_library(&l.file)) {
+    for library in needs
+        .libraries
+        .iter()
+        .filter(|l| !machine.has_library(&l.file))
+    {
         let reason = format!("the system library {} is missing", library.file);
         missing.push(Unmet::package(reason, library.debian.as_ref()));
     }
-    for tool in needs.programs.iter().filter(|t| machine.program(&t.name).is_none()) {
+    for tool in needs
+        .programs
+        .iter()
+        .filter(|t| machine.program(&t.name).is_none())
+    {
         let reason = format!("the program `{}` is not on the search path", tool.name);
         missing.push(Unmet::package(reason, tool.debian.as_ref()));
     }
@@ -83,7 +114,9 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
 
 /// Returns the numbers of a dotted version; other parts count as 0.
 fn version(text: &str) -> Vec<u32> {
-    text.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    text.split('.')
+        .map(|part| part.parse().unwrap_or(0))
+        .collect()
 }
 
 #[cfg(test)]
@@ -115,7 +148,10 @@ mod tests {
     }
 
     fn reasons(requires: &serde_json::Value, machine: &Machine) -> Vec<String> {
-        unmet(&engine(requires), machine).into_iter().map(|u| u.reason).collect()
+        unmet(&engine(requires), machine)
+            .into_iter()
+            .map(|u| u.reason)
+            .collect()
     }
 
     #[test]
@@ -158,15 +194,28 @@ mod tests {
 
     #[test]
     fn versions_are_compared_as_numbers() {
-        let old = Machine { glibc: Ok("2.9".into()), ..machine() };
+        let old = Machine {
+            glibc: Ok("2.9".into()),
+            ..machine()
+        };
         assert_eq!(reasons(&json!({"glibc": "2.35"}), &old).len(), 1);
-        let new = Machine { glibc: Ok("3.0".into()), ..machine() };
+        let new = Machine {
+            glibc: Ok("3.0".into()),
+            ..machine()
+        };
         assert!(reasons(&json!({"glibc": "2.35"}), &new).is_empty());
     }
 
     #[test]
     fn what_cannot_be_read_counts_as_missing() {
-        let blind = Machine { glibc: Err("musl".into()), cpu_flags: Err("no /proc".into()), ..machine() };
-        assert_eq!(reasons(&json!({"glibc": "2.17", "cpu-flags": ["avx2"]}), &blind).len(), 2);
+        let blind = Machine {
+            glibc: Err("musl".into()),
+            cpu_flags: Err("no /proc".into()),
+            ..machine()
+        };
+        assert_eq!(
+            reasons(&json!({"glibc": "2.17", "cpu-flags": ["avx2"]}), &blind).len(),
+            2
+        );
     }
 }

@@ -54,8 +54,9 @@ pub(crate) struct Choice<'a> {
 
 impl Parameters {
     fn read(parameters: &Json) -> Result<Self, Failure> {
-        serde_json::from_value(parameters.clone())
-            .map_err(|e| Failure::failed(format!("these are no parameters of a provision stage: {e}")))
+        serde_json::from_value(parameters.clone()).map_err(|e| {
+            Failure::failed(format!("these are no parameters of a provision stage: {e}"))
+        })
     }
 
     /// Takes the first engine whose requirements the machine meets.
@@ -64,15 +65,26 @@ impl Parameters {
         for engine in &self.engines {
             let missing = unmet(&engine.definition, machine);
             if missing.is_empty() {
-                return Ok(Choice { engine, passed_over });
+                return Ok(Choice {
+                    engine,
+                    passed_over,
+                });
             }
             passed_over.push((engine.name.as_str(), missing));
         }
-        let told: Vec<String> =
-            passed_over.iter().map(|(name, missing)| format!("`{name}`: {}", sentence(missing))).collect();
-        let hints: BTreeSet<&String> =
-            passed_over.iter().flat_map(|(_, m)| m).filter_map(|u| u.hint.as_ref()).collect();
-        let failure = Failure::failed(format!("no engine can run on this machine: {}", told.join("; ")));
+        let told: Vec<String> = passed_over
+            .iter()
+            .map(|(name, missing)| format!("`{name}`: {}", sentence(missing)))
+            .collect();
+        let hints: BTreeSet<&String> = passed_over
+            .iter()
+            .flat_map(|(_, m)| m)
+            .filter_map(|u| u.hint.as_ref())
+            .collect();
+        let failure = Failure::failed(format!(
+            "no engine can run on this machine: {}",
+            told.join("; ")
+        ));
         let mut hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
         if hints.is_empty() {
             hints.push(
@@ -86,19 +98,29 @@ impl Parameters {
     /// The processor features any of the engines cares about.
     fn flags(&self) -> BTreeSet<String> {
         let needs = self.engines.iter().map(|e| &e.definition.requires);
-        needs.flat_map(|r| r.cpu_flags.iter().chain(&r.cpu_flags_optional)).cloned().collect()
+        needs
+            .flat_map(|r| r.cpu_flags.iter().chain(&r.cpu_flags_optional))
+            .cloned()
+            .collect()
     }
 
     fn facets(&self, machine: &Machine) -> Result<BTreeMap<String, Json>, Failure> {
         let mut facets = machine.facets(&self.flags());
         // Two machines of one processor may still differ in what makes an engine fall back.
-        facets.insert("engine".to_owned(), json!(self.choose(machine)?.engine.name));
+        facets.insert(
+            "engine".to_owned(),
+            json!(self.choose(machine)?.engine.name),
+        );
         Ok(facets)
     }
 }
 
 fn sentence(missing: &[Unmet]) -> String {
-    missing.iter().map(|u| u.reason.as_str()).collect::<Vec<_>>().join(", ")
+    missing
+        .iter()
+        .map(|u| u.reason.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl StageKind for Provision {
@@ -119,14 +141,24 @@ impl StageKind for Provision {
     }
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
-        let settings: Settings =
-            serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let settings: Settings = serde_json::from_value(settings.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
         let mut problems = Vec::new();
         let engines = engine_chain(&settings.engine, library, &mut problems);
-        let model = find(library, "models", "model", &settings.model, Model::from_json, &mut problems);
+        let model = find(
+            library,
+            "models",
+            "model",
+            &settings.model,
+            Model::from_json,
+            &mut problems,
+        );
         match model {
             Some(definition) if problems.is_empty() => {
-                let model = Named { name: settings.model, definition };
+                let model = Named {
+                    name: settings.model,
+                    definition,
+                };
                 Ok(json!(Parameters { engines, model }))
             }
             _ => Err(problems),
@@ -139,11 +171,23 @@ impl StageKind for Provision {
 
     /// Looks for the API key of a running server. That no engine can run here is told otherwise.
     fn ready(&self, parameters: &Json) -> Result<(), Problem> {
-        let Ok(parameters) = Parameters::read(parameters) else { return Ok(()) };
-        let Ok(Choice { engine, .. }) = parameters.choose(Machine::here()) else { return Ok(()) };
-        let Err(failure) = engine.definition.launch.api_key() else { return Ok(()) };
-        let problem = Problem::at(&["engine"], format!("engine `{}`: {}", engine.name, failure.reason));
-        Err(Problem { hint: failure.hint, ..problem })
+        let Ok(parameters) = Parameters::read(parameters) else {
+            return Ok(());
+        };
+        let Ok(Choice { engine, .. }) = parameters.choose(Machine::here()) else {
+            return Ok(());
+        };
+        let Err(failure) = engine.definition.launch.api_key() else {
+            return Ok(());
+        };
+        let problem = Problem::at(
+            &["engine"],
+            format!("engine `{}`: {}", engine.name, failure.reason),
+        );
+        Err(Problem {
+            hint: failure.hint,
+            ..problem
+        })
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
@@ -162,13 +206,19 @@ impl StageKind for Provision {
         let mut warnings = prepared.warnings.clone();
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
-            warnings.push(format!("`{taken}` stands in for `{name}`: {}", sentence(missing)));
+            warnings.push(format!(
+                "`{taken}` stands in for `{name}`: {}",
+                sentence(missing)
+            ));
         }
         let live = live(&choice, &parameters.model, &prepared);
         let mut observations = observations.values;
         observations.insert("unavailable".to_owned(), json!(reasons));
         Ok(Done {
-            outputs: vec![Output::json("environment", &environment), Output::json("host", &host)],
+            outputs: vec![
+                Output::json("environment", &environment),
+                Output::json("host", &host),
+            ],
             lease: Some(Box::new(Prepare { live })),
             observations,
             warnings,
@@ -180,32 +230,57 @@ impl StageKind for Provision {
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let parameters = Parameters::read(job.parameters)?;
         let machine = Machine::here();
-        let first = parameters.engines.first().ok_or_else(|| Failure::failed("there is no engine"))?;
-        let choice = parameters.choose(machine).unwrap_or(Choice { engine: first, passed_over: Vec::new() });
+        let first = parameters
+            .engines
+            .first()
+            .ok_or_else(|| Failure::failed("there is no engine"))?;
+        let choice = parameters.choose(machine).unwrap_or(Choice {
+            engine: first,
+            passed_over: Vec::new(),
+        });
         let mut facets = machine.facets(&parameters.flags());
         facets.insert("engine".to_owned(), json!(choice.engine.name));
         let environment = describe(&choice, &parameters.model, &facets);
         let host = json!({"facets": facets});
-        let outputs = vec![Output::json("environment", &environment), Output::json("host", &host)];
-        Ok(Done { outputs, ..Done::default() })
+        let outputs = vec![
+            Output::json("environment", &environment),
+            Output::json("host", &host),
+        ];
+        Ok(Done {
+            outputs,
+            ..Done::default()
+        })
     }
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
 /// decide nothing. Certificates are named by their digest.
-fn engine_chain(name: &str, library: &dyn Library, problems: &mut Vec<Problem>) -> Vec<Named<Engine>> {
+fn engine_chain(
+    name: &str,
+    library: &dyn Library,
+    problems: &mut Vec<Problem>,
+) -> Vec<Named<Engine>> {
     let mut chain: Vec<Named<Engine>> = Vec::new();
     let mut next = Some(name.to_owned());
     while let Some(name) = next {
         if chain.iter().any(|e| e.name == name) {
             problems.push(
-                Problem::at(&["engine"], format!("the engine `{name}` is its own fallback"))
-                    .hint("end the chain of `fallback` somewhere"),
+                Problem::at(
+                    &["engine"],
+                    format!("the engine `{name}` is its own fallback"),
+                )
+                .hint("end the chain of `fallback` somewhere"),
             );
             break;
         }
-        let Some(mut definition) = find(library, "engines", "engine", &name, Engine::from_json, problems)
-        else {
+        let Some(mut definition) = find(
+            library,
+            "engines",
+            "engine",
+            &name,
+            Engine::from_json,
+            problems,
+        ) else {
             break;
         };
         for setting in definition.settings.values_mut() {
@@ -245,10 +320,19 @@ fn find<T>(
         Err(inner) => {
             problems.extend(inner.into_iter().map(|problem| {
                 let place: Vec<String> = problem.route.iter().map(place).collect();
-                let at = if place.is_empty() { String::new() } else { format!(", at {}", place.join(".")) };
-                let message =
-                    format!("the definition of the {key} `{name}` is wrong{at}: {}", problem.message);
-                Problem { hint: problem.hint, ..Problem::at(&[key], message) }
+                let at = if place.is_empty() {
+                    String::new()
+                } else {
+                    format!(", at {}", place.join("."))
+                };
+                let message = format!(
+                    "the definition of the {key} `{name}` is wrong{at}: {}",
+                    problem.message
+                );
+                Problem {
+                    hint: problem.hint,
+                    ..Problem::at(&[key], message)
+                }
             }));
             None
         }
@@ -272,7 +356,9 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
         Program::Running(_) => "running already",
     };
     let weights = match &model.definition.weights {
-        Weights::Packaged(w) => json!({"package": package(&w.package), "file": w.path, "bytes": w.bytes}),
+        Weights::Packaged(w) => {
+            json!({"package": package(&w.package), "file": w.path, "bytes": w.bytes})
+        }
         Weights::Local(w) => json!({"file": w.path}),
         Weights::Named(w) => json!({"id": w.id, "revision": w.revision}),
     };
@@ -319,8 +405,11 @@ fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String,
 }
 
 fn package(package: &engines::Package) -> Json {
-    let files: Vec<Json> =
-        package.files.iter().map(|f| json!({"name": f.name, "sha256": f.sha256, "bytes": f.bytes})).collect();
+    let files: Vec<Json> = package
+        .files
+        .iter()
+        .map(|f| json!({"name": f.name, "sha256": f.sha256, "bytes": f.bytes}))
+        .collect();
     json!({"registry": package.registry, "name": package.name, "version": package.version, "files": files})
 }
 

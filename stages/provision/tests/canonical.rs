@@ -14,7 +14,10 @@ struct Definitions(BTreeMap<(String, String), Json>);
 impl Definitions {
     fn shipped() -> Self {
         let all = engines::shipped().into_iter();
-        Self(all.map(|s| ((s.collection.into(), s.name.into()), yaml::read(s.text))).collect())
+        Self(
+            all.map(|s| ((s.collection.into(), s.name.into()), yaml::read(s.text)))
+                .collect(),
+        )
     }
 
     fn engine(&mut self, name: &str) -> &mut Json {
@@ -24,11 +27,17 @@ impl Definitions {
 
 impl Library for Definitions {
     fn find(&self, collection: &str, name: &str) -> Option<Json> {
-        self.0.get(&(collection.to_owned(), name.to_owned())).cloned()
+        self.0
+            .get(&(collection.to_owned(), name.to_owned()))
+            .cloned()
     }
 
     fn names(&self, collection: &str) -> Vec<String> {
-        self.0.keys().filter(|(c, _)| c == collection).map(|(_, n)| n.clone()).collect()
+        self.0
+            .keys()
+            .filter(|(c, _)| c == collection)
+            .map(|(_, n)| n.clone())
+            .collect()
     }
 }
 
@@ -43,11 +52,18 @@ fn canonical(library: &Definitions) -> Json {
 #[test]
 fn names_become_what_they_stand_for_with_every_fallback() {
     let parameters = canonical(&Definitions::shipped());
-    let names: Vec<&str> =
-        parameters["engines"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = parameters["engines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["llama-cpp", "llama-cpp-portable"]);
     let pinned = &parameters["model"]["definition"]["weights"]["packaged"]["sha256"];
-    assert_eq!(pinned, "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53");
+    assert_eq!(
+        pinned,
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+    );
 }
 
 #[test]
@@ -70,10 +86,18 @@ fn a_help_text_changes_nothing_and_a_flag_or_digest_does() {
 #[test]
 fn an_unknown_name_is_told_with_the_nearest_one() {
     let settings = json!({"engine": "lama-cpp", "model": "gpt"});
-    let problems = Provision.canonical(&settings, &Definitions::shipped()).unwrap_err();
+    let problems = Provision
+        .canonical(&settings, &Definitions::shipped())
+        .unwrap_err();
     assert_eq!(problems[0].message, "there is no engine `lama-cpp`");
-    assert_eq!(problems[0].hint.as_deref(), Some("did you mean `llama-cpp`?"));
-    assert_eq!(problems[1].hint.as_deref(), Some("the models are `smollm2-135m-instruct`"));
+    assert_eq!(
+        problems[0].hint.as_deref(),
+        Some("did you mean `llama-cpp`?")
+    );
+    assert_eq!(
+        problems[1].hint.as_deref(),
+        Some("the models are `smollm2-135m-instruct`")
+    );
 }
 
 #[test]
@@ -93,13 +117,21 @@ fn a_circle_of_fallbacks_is_told() {
     let mut library = Definitions::shipped();
     library.engine("llama-cpp-portable")["fallback"] = json!("llama-cpp");
     let problems = Provision.canonical(&settings(), &library).unwrap_err();
-    assert_eq!(problems[0].message, "the engine `llama-cpp` is its own fallback");
+    assert_eq!(
+        problems[0].message,
+        "the engine `llama-cpp` is its own fallback"
+    );
 }
 
 #[test]
 fn facets_name_the_engine_this_machine_would_run() {
-    let facets = Provision.facets(&canonical(&Definitions::shipped())).unwrap();
-    assert!(facets["engine"].as_str().unwrap().starts_with("llama-cpp"), "{facets:?}");
+    let facets = Provision
+        .facets(&canonical(&Definitions::shipped()))
+        .unwrap();
+    assert!(
+        facets["engine"].as_str().unwrap().starts_with("llama-cpp"),
+        "{facets:?}"
+    );
     assert!(facets.contains_key("cpu_model") && !facets.contains_key("load_average"));
 }
 
@@ -107,7 +139,10 @@ fn facets_name_the_engine_this_machine_would_run() {
 fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_reasons() {
     let mut library = Definitions::shipped();
     library.engine("llama-cpp")["requires"]["cpu-flags"] = json!(["no_such_feature"]);
-    assert_eq!(Provision.facets(&canonical(&library)).unwrap()["engine"], "llama-cpp-portable");
+    assert_eq!(
+        Provision.facets(&canonical(&library)).unwrap()["engine"],
+        "llama-cpp-portable"
+    );
     library.engine("llama-cpp-portable")["requires"]["libraries"] =
         json!([{"file": "libnone.so.1", "debian": "libnone1"}]);
     let failure = Provision.facets(&canonical(&library)).unwrap_err();
@@ -116,7 +151,10 @@ fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_rea
         "no engine can run on this machine: `llama-cpp`: the processor lacks no_such_feature; \
          `llama-cpp-portable`: the system library libnone.so.1 is missing"
     );
-    assert_eq!(failure.hint.as_deref(), Some("on Debian: apt install libnone1"));
+    assert_eq!(
+        failure.hint.as_deref(),
+        Some("on Debian: apt install libnone1")
+    );
 }
 
 #[test]

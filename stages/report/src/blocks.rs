@@ -13,8 +13,14 @@ pub(crate) fn separated(marked: &str) -> String {
     let (mut fenced, mut before) = (false, Line::Empty);
     for line in marked.split_inclusive('\n') {
         let plain = unmarked(line);
-        let fence = ["```", "~~~"].iter().any(|f| plain.trim_start().starts_with(f));
-        let this = if fenced || fence { Line::Text } else { Line::of(plain.trim_end()) };
+        let fence = ["```", "~~~"]
+            .iter()
+            .any(|f| plain.trim_start().starts_with(f));
+        let this = if fenced || fence {
+            Line::Text
+        } else {
+            Line::of(plain.trim_end())
+        };
         let apart = match (before, this) {
             (Line::Empty, _) | (_, Line::Empty) => true,
             (Line::Table, this) => this == Line::Table,

@@ -62,7 +62,9 @@ impl Claim {
     /// What is wrong, in one sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         let narrower = self.narrower.iter().map(|n| &n.rule);
-        let rules = std::iter::once(&self.rule).chain(&self.refused_if).chain(narrower);
+        let rules = std::iter::once(&self.rule)
+            .chain(&self.refused_if)
+            .chain(narrower);
         let empty = |text: &String| text.trim().is_empty();
         if empty(&self.says) || self.narrower.iter().any(|n| empty(&n.says)) {
             return Err("`says` is empty".to_owned());
@@ -85,10 +87,16 @@ struct Order {
 impl Order {
     fn word(&self) -> &'static str {
         match self {
-            Self { measured: 0, imported: 0, .. } => "nothing was measured",
+            Self {
+                measured: 0,
+                imported: 0,
+                ..
+            } => "nothing was measured",
             Self { measured: 0, .. } => "cannot be shown: the rows were imported",
             Self { imported: i, .. } if *i > 0 => "cannot be shown: some rows were imported",
-            Self { measured, before, .. } if before == measured => "before all measurements",
+            Self {
+                measured, before, ..
+            } if before == measured => "before all measurements",
             Self { before: 0, .. } => "not before the measurements in these words",
             _ => "before a part of the measurements",
         }
@@ -168,11 +176,20 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
 
 /// Counts the measured cells whose record carries the claim as it is now.
 fn order(name: &str, data: &Data) -> Result<Order, Miss> {
-    let Ok(study) = data.study() else { return Ok(Order::default()) };
-    let digest = pipeline::claims_digests(&study.spec).get(name).map(ToString::to_string);
+    let Ok(study) = data.study() else {
+        return Ok(Order::default());
+    };
+    let digest = pipeline::claims_digests(&study.spec)
+        .get(name)
+        .map(ToString::to_string);
     let mut order = Order::default();
     let mut unread = false;
-    for cell in data.stages().iter().filter(|s| s.kind == "load").flat_map(|s: &Input| &s.cells) {
+    for cell in data
+        .stages()
+        .iter()
+        .filter(|s| s.kind == "load")
+        .flat_map(|s: &Input| &s.cells)
+    {
         if cell.status != CellStatus::Ok {
             continue;
         }
@@ -184,7 +201,10 @@ fn order(name: &str, data: &Data) -> Result<Order, Miss> {
         let Some(record) = cell.record else { continue };
         match data.by_digest(&record) {
             Ok(record) => {
-                let carried = record.get("claims").and_then(|c| c.get(name)).and_then(Json::as_str);
+                let carried = record
+                    .get("claims")
+                    .and_then(|c| c.get(name))
+                    .and_then(Json::as_str);
                 order.before += i64::from(carried.is_some() && carried == digest.as_deref());
             }
             Err(Miss::Unread) => unread = true,
@@ -228,14 +248,21 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
 }
 
 const FORBIDDEN: &str = "a phrase that is forbidden while its claim is not licensed";
-const SAY_LESS: &str = "say what the claim's narrower form allows (`{{ claim(\"NAME\") }}`), or leave it out";
+const SAY_LESS: &str =
+    "say what the claim's narrower form allows (`{{ claim(\"NAME\") }}`), or leave it out";
 
 /// Returns the forbidden phrases of claims that are not licensed, wherever they stand but in the
 /// table of claims.
 pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Finding> {
-    let recorded = world.statements.lock().expect("no holder of this lock panics").clone();
+    let recorded = world
+        .statements
+        .lock()
+        .expect("no holder of this lock panics")
+        .clone();
     let refused = |name: &str| {
-        recorded.iter().any(|r| r.claim.as_deref() == Some(name) && r.outcome != Outcome::Licensed)
+        recorded
+            .iter()
+            .any(|r| r.claim.as_deref() == Some(name) && r.outcome != Outcome::Licensed)
     };
     let claims = world.parameters.claims.iter().filter(|c| refused(&c.name));
     let text = folded(&extracted.markdown);
@@ -245,16 +272,22 @@ pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Finding> {
         for start in 0..text.len().saturating_sub(wanted.len() - 1) {
             let here = &text[start..start + wanted.len()];
             let word = |at: Option<&(usize, char)>| at.is_some_and(|(_, c)| c.is_alphanumeric());
-            let part =
-                word(start.checked_sub(1).and_then(|i| text.get(i))) || word(text.get(start + wanted.len()));
+            let part = word(start.checked_sub(1).and_then(|i| text.get(i)))
+                || word(text.get(start + wanted.len()));
             if part || !here.iter().map(|(_, c)| c).eq(&wanted) {
                 continue;
             }
             let last = here[here.len() - 1];
-            let range =
-                here[0].0..last.0 + extracted.markdown[last.0..].chars().next().map_or(0, char::len_utf8);
+            let range = here[0].0
+                ..last.0
+                    + extracted.markdown[last.0..]
+                        .chars()
+                        .next()
+                        .map_or(0, char::len_utf8);
             let told = extracted.spans.iter().any(|s| {
-                s.entry.output == "claims" && s.bytes.start <= range.start && range.end <= s.bytes.end
+                s.entry.output == "claims"
+                    && s.bytes.start <= range.start
+                    && range.end <= s.bytes.end
             });
             if !told {
                 found.push(finding_of(&extracted.markdown, &range, FORBIDDEN, SAY_LESS));

@@ -37,14 +37,25 @@ enum Token {
 /// Returns the names a `set` tag binds to a shown value.
 pub(crate) fn bound(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
-    let [Token::Name(set), Token::Name(name), Token::Sign('='), rest @ ..] = &tokens[..] else { return None };
+    let [
+        Token::Name(set),
+        Token::Name(name),
+        Token::Sign('='),
+        rest @ ..,
+    ] = &tokens[..]
+    else {
+        return None;
+    };
     (set == "set" && is_shown(rest, rest.len(), known).is_some()).then(|| name.clone())
 }
 
 /// Returns the shown value a tag compares, if it does.
 pub(crate) fn compared(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
-    let places = tokens.iter().enumerate().filter(|(_, t)| **t == Token::Compare);
+    let places = tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| **t == Token::Compare);
     for (at, _) in places {
         if let Some(name) = is_shown(&tokens, at, known) {
             return Some(name);
@@ -64,7 +75,9 @@ fn is_shown(tokens: &[Token], end: usize, known: &BTreeSet<String>) -> Option<St
         Token::Sign(')') => {
             let open = opening(tokens, last)?;
             match open.checked_sub(1).map(|i| &tokens[i]) {
-                Some(Token::Name(_)) if after_bar(tokens, open - 1) => is_shown(tokens, open - 2, known),
+                Some(Token::Name(_)) if after_bar(tokens, open - 1) => {
+                    is_shown(tokens, open - 2, known)
+                }
                 Some(Token::Name(name)) if !KEYWORDS.contains(&name.as_str()) => {
                     let method = name.rsplit('.').next().unwrap_or(name);
                     SHOWN.contains(&method).then(|| method.to_owned())
@@ -80,7 +93,8 @@ fn is_shown(tokens: &[Token], end: usize, known: &BTreeSet<String>) -> Option<St
 }
 
 fn after_bar(tokens: &[Token], at: usize) -> bool {
-    at.checked_sub(1).is_some_and(|i| tokens[i] == Token::Sign('|'))
+    at.checked_sub(1)
+        .is_some_and(|i| tokens[i] == Token::Sign('|'))
 }
 
 fn opening(tokens: &[Token], close: usize) -> Option<usize> {
@@ -144,7 +158,9 @@ fn tokens(inner: &str) -> Vec<Token> {
             found.push(Token::Sign('"'));
         } else if c.is_alphanumeric() || c == '_' || c == '.' {
             let mut name = String::from(c);
-            while at < chars.len() && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '.')) {
+            while at < chars.len()
+                && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '.'))
+            {
                 name.push(chars[at]);
                 at += 1;
             }
@@ -152,7 +168,8 @@ fn tokens(inner: &str) -> Vec<Token> {
         } else if matches!(c, '<' | '>') || (matches!(c, '=' | '!') && next == Some('=')) {
             at += usize::from(next == Some('='));
             found.push(Token::Compare);
-        } else if !c.is_whitespace() && !(matches!(c, '-' | '+') && (at == 1 || at == chars.len())) {
+        } else if !c.is_whitespace() && !(matches!(c, '-' | '+') && (at == 1 || at == chars.len()))
+        {
             found.push(Token::Sign(c));
         }
     }
@@ -199,7 +216,10 @@ mod tests {
     #[test]
     fn a_name_set_to_a_shown_value_is_known() {
         let none = BTreeSet::new();
-        assert_eq!(bound("set v = value('a', {}, 'b')", &none), Some("v".to_owned()));
+        assert_eq!(
+            bound("set v = value('a', {}, 'b')", &none),
+            Some("v".to_owned())
+        );
         assert_eq!(bound("set v = raw('a', {}, 'b')", &none), None);
         assert_eq!(bound("set v = highest('a', {}, 'b')", &none), None);
     }

@@ -47,7 +47,11 @@ impl From<String> for Miss {
 impl Data {
     /// Makes the data of a cell's inputs and study; nothing is read yet.
     pub fn new(inputs: &[Input], study: Option<&Study>) -> Self {
-        Self { stages: inputs.to_vec(), study: study.cloned(), ..Self::default() }
+        Self {
+            stages: inputs.to_vec(),
+            study: study.cloned(),
+            ..Self::default()
+        }
     }
 
     /// Says which stage this is, so that the tables it derives can be traced to its outputs.
@@ -70,7 +74,10 @@ impl Data {
 
     /// Returns the tables derived so far, by name.
     pub(crate) fn derived(&self) -> Vec<(String, Arc<Table>)> {
-        lock(&self.derived).iter().map(|(name, (_, table))| (name.clone(), table.clone())).collect()
+        lock(&self.derived)
+            .iter()
+            .map(|(name, (_, table))| (name.clone(), table.clone()))
+            .collect()
     }
 
     /// Returns a document by its digest alone, for instance a record.
@@ -87,19 +94,31 @@ impl Data {
     /// # Errors
     /// If the report was started without one.
     pub(crate) fn study(&self) -> Result<&Study, String> {
-        self.study.as_ref().ok_or_else(|| "this report does not see the study".to_owned())
+        self.study
+            .as_ref()
+            .ok_or_else(|| "this report does not see the study".to_owned())
     }
 
     /// Returns whether a stage is needed and its cells that are ok have this output.
     pub(crate) fn has(&self, name: &str) -> bool {
-        let Some((stage, output)) = name.split_once('.') else { return false };
-        let cells = self.stages.iter().filter(|s| s.stage == stage).flat_map(|s| &s.cells);
+        let Some((stage, output)) = name.split_once('.') else {
+            return false;
+        };
+        let cells = self
+            .stages
+            .iter()
+            .filter(|s| s.stage == stage)
+            .flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
     }
 
     /// Returns the names of the tables a needed stage has, without those of its lineage.
     pub(crate) fn tables_of(&self, stage: &str) -> Vec<String> {
-        let cells = self.stages.iter().filter(|s| s.stage == stage).flat_map(|s| &s.cells);
+        let cells = self
+            .stages
+            .iter()
+            .filter(|s| s.stage == stage)
+            .flat_map(|s| &s.cells);
         let mut names = BTreeSet::new();
         for (name, artifact) in cells.flat_map(|c| &c.outputs) {
             if artifact.media == Media::Parquet && !name.ends_with(".lineage") {
@@ -159,7 +178,10 @@ impl Data {
 
     /// Returns how many rows of tables lookups have visited so far, indexes included.
     pub fn rows_visited(&self) -> u64 {
-        lock(&self.opened).values().map(|table| table.visited()).sum()
+        lock(&self.opened)
+            .values()
+            .map(|table| table.visited())
+            .sum()
     }
 
     /// Opens a table of a stage, of the ledger, or one the report derives; later calls find it open.
@@ -177,12 +199,20 @@ impl Data {
             self.derive(name, table)?;
             own = lock(&self.derived).get(name).cloned();
         }
-        let axes =
-            self.study.as_ref().and_then(|s| s.spec.get("axes")).and_then(axis_names).unwrap_or_default();
+        let axes = self
+            .study
+            .as_ref()
+            .and_then(|s| s.spec.get("axes"))
+            .and_then(axis_names)
+            .unwrap_or_default();
         let opened = match (ledger::table(name, self.study.as_ref())?, own) {
             (Some(part), _) => Opened::new(Source::Ledger, ("", name), vec![part], &axes),
             (None, Some((digest, content))) => {
-                let part = Part { coordinates: Coordinates::default(), digest, content };
+                let part = Part {
+                    coordinates: Coordinates::default(),
+                    digest,
+                    content,
+                };
                 Opened::new(Source::Table, (&self.own_stage, name), vec![part], &axes)
             }
             (None, None) => {
@@ -200,9 +230,16 @@ impl Data {
     /// be read: who needs one that cannot will be told.
     pub(crate) fn read_ahead<'a>(&self, names: impl IntoIterator<Item = &'a str>, store: &Store) {
         for (stage, output) in names.into_iter().filter_map(|name| name.split_once('.')) {
-            let stages = self.stages.iter().filter(|s| s.stage == stage && s.kind != "load");
-            let cells = stages.flat_map(|s| &s.cells).filter(|c| c.status == CellStatus::Ok);
-            let tables = cells.filter_map(|c| c.outputs.get(output)).filter(|a| a.media == Media::Parquet);
+            let stages = self
+                .stages
+                .iter()
+                .filter(|s| s.stage == stage && s.kind != "load");
+            let cells = stages
+                .flat_map(|s| &s.cells)
+                .filter(|c| c.status == CellStatus::Ok);
+            let tables = cells
+                .filter_map(|c| c.outputs.get(output))
+                .filter(|a| a.media == Media::Parquet);
             for artifact in tables {
                 let known = lock(&self.tables).contains_key(&artifact.digest);
                 if !known
@@ -230,7 +267,9 @@ impl Data {
         let mut parts = self.parts(stage, output, Media::Json, &lock(&self.documents))?;
         parts.retain(|p| {
             condition.iter().all(|(axis, values)| {
-                p.coordinates.get(axis).is_some_and(|actual| values.iter().any(|v| same(v, actual)))
+                p.coordinates
+                    .get(axis)
+                    .is_some_and(|actual| values.iter().any(|v| same(v, actual)))
             })
         });
         let text = condition_text(condition);
@@ -241,8 +280,14 @@ impl Data {
         }
         let part = parts.remove(0);
         let value = at_path(&part.content, path).cloned().ok_or_else(|| {
-            let known = part.content.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>().join(", "));
-            format!("`{stage}.{output}` has no `{path}`; at its top: {}", known.unwrap_or_default())
+            let known = part
+                .content
+                .as_object()
+                .map(|o| o.keys().cloned().collect::<Vec<_>>().join(", "));
+            format!(
+                "`{stage}.{output}` has no `{path}`; at its top: {}",
+                known.unwrap_or_default()
+            )
         })?;
         Ok((part, value))
     }
@@ -254,10 +299,17 @@ impl Data {
         media: Media,
         read: &BTreeMap<Digest, Arc<T>>,
     ) -> Result<Vec<Part<T>>, Miss> {
-        let input = self.stages.iter().find(|i| i.stage == stage).ok_or_else(|| {
-            let names: Vec<_> = self.stages.iter().map(|i| i.stage.as_str()).collect();
-            format!("this report does not need a stage `{stage}`; it needs: {}", names.join(", "))
-        })?;
+        let input = self
+            .stages
+            .iter()
+            .find(|i| i.stage == stage)
+            .ok_or_else(|| {
+                let names: Vec<_> = self.stages.iter().map(|i| i.stage.as_str()).collect();
+                format!(
+                    "this report does not need a stage `{stage}`; it needs: {}",
+                    names.join(", ")
+                )
+            })?;
         let mut parts = Vec::new();
         let mut unread = false;
         for cell in input.cells.iter().filter(|c| c.status == CellStatus::Ok) {
@@ -270,7 +322,9 @@ impl Data {
                 .into());
             };
             if artifact.media != media {
-                return Err(format!("`{stage}.{output}` is not {media:?}").to_lowercase().into());
+                return Err(format!("`{stage}.{output}` is not {media:?}")
+                    .to_lowercase()
+                    .into());
             }
             match read.get(&artifact.digest) {
                 Some(content) => parts.push(Part {
@@ -288,7 +342,9 @@ impl Data {
             return Err(Miss::Unread);
         }
         if parts.is_empty() {
-            return Err(format!("no cell of stage `{stage}` is ok, so there is no `{output}`").into());
+            return Err(
+                format!("no cell of stage `{stage}` is ok, so there is no `{output}`").into(),
+            );
         }
         Ok(parts)
     }
@@ -303,15 +359,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// # Errors
 /// If there is no full stop in it.
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Miss> {
-    name.split_once('.').ok_or_else(|| format!("`{name}` names no output: write it as `stage.output`").into())
+    name.split_once('.')
+        .ok_or_else(|| format!("`{name}` names no output: write it as `stage.output`").into())
 }
 
 fn axis_names(axes: &Json) -> Option<Vec<String>> {
     match axes {
         Json::Object(map) => Some(map.keys().cloned().collect()),
-        Json::Array(items) => {
-            Some(items.iter().filter_map(|a| a.get("name")?.as_str().map(str::to_owned)).collect())
-        }
+        Json::Array(items) => Some(
+            items
+                .iter()
+                .filter_map(|a| a.get("name")?.as_str().map(str::to_owned))
+                .collect(),
+        ),
         _ => None,
     }
 }

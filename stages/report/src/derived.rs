@@ -36,24 +36,52 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     let spec = &study.spec;
     let mut rows: Vec<[String; 3]> = Vec::new();
     if let Some(profile) = spec.get("profile").and_then(Json::as_str) {
-        rows.push(["profile".into(), profile.into(), "a profile replaces parameters and axes".into()]);
+        rows.push([
+            "profile".into(),
+            profile.into(),
+            "a profile replaces parameters and axes".into(),
+        ]);
     }
-    for entry in spec.get("overrides").and_then(Json::as_array).into_iter().flatten() {
-        let reason = entry.get("reason").and_then(Json::as_str).unwrap_or("no reason given");
-        let place = entry.get("where").map_or_else(|| entry.to_string(), place_text);
+    for entry in spec
+        .get("overrides")
+        .and_then(Json::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let reason = entry
+            .get("reason")
+            .and_then(Json::as_str)
+            .unwrap_or("no reason given");
+        let place = entry
+            .get("where")
+            .map_or_else(|| entry.to_string(), place_text);
         rows.push(["override".into(), place, reason.into()]);
     }
     for line in study.ledger.iter().filter(|l| l.status != CellStatus::Ok) {
         let place = format!("{} {}", line.stage, line.coordinates);
-        let reason = line.reason.clone().unwrap_or_else(|| "no reason given".to_owned());
-        rows.push([line.status.word().to_owned(), place.trim().to_owned(), reason]);
+        let reason = line
+            .reason
+            .clone()
+            .unwrap_or_else(|| "no reason given".to_owned());
+        rows.push([
+            line.status.word().to_owned(),
+            place.trim().to_owned(),
+            reason,
+        ]);
     }
     let mut unread = false;
-    for (stage, cell) in data.stages().iter().flat_map(|s| ok(s).map(move |c| (s, c))) {
+    for (stage, cell) in data
+        .stages()
+        .iter()
+        .flat_map(|s| ok(s).map(move |c| (s, c)))
+    {
         let Some(record) = cell.record else { continue };
         match data.by_digest(&record) {
             Ok(record) => {
-                let attempts = record.get("attempts").and_then(Json::as_array).map_or(0, Vec::len);
+                let attempts = record
+                    .get("attempts")
+                    .and_then(Json::as_array)
+                    .map_or(0, Vec::len);
                 if attempts > 1 {
                     let place = format!("{} {}", stage.stage, cell.coordinates);
                     let reason = format!("the attempt that counts is number {attempts}");
@@ -72,10 +100,18 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
 
 /// Writes where an override applies as coordinates are written, the stage first.
 fn place_text(place: &Json) -> String {
-    let Some(pairs) = place.as_object() else { return place.to_string() };
-    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let Some(pairs) = place.as_object() else {
+        return place.to_string();
+    };
+    let text = |value: &Json| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     let axes = pairs.iter().filter(|(key, _)| *key != "stage");
-    let axes: Vec<String> = axes.map(|(key, value)| format!("{key}={}", text(value))).collect();
+    let axes: Vec<String> = axes
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
     let stage = pairs.get("stage").map(text).unwrap_or_default();
     format!("{stage} {}", axes.join(",")).trim().to_owned()
 }
@@ -101,7 +137,11 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     for stage in stages {
         let lines = || study.ledger.iter().filter(|l| l.stage == stage);
         let count = |status: CellStatus| lines().filter(|l| l.status == status).count();
-        let (planned, good, left) = (lines().count(), count(CellStatus::Ok), count(CellStatus::Excluded));
+        let (planned, good, left) = (
+            lines().count(),
+            count(CellStatus::Ok),
+            count(CellStatus::Excluded),
+        );
         if good < planned {
             let rest = planned - good - left;
             say(
@@ -117,7 +157,9 @@ fn limits(data: &Data) -> Result<Table, Miss> {
             say(
                 "censored",
                 stage,
-                format!("{censored} cells ended at a time limit: what they would have shown is unknown"),
+                format!(
+                    "{censored} cells ended at a time limit: what they would have shown is unknown"
+                ),
             );
         }
     }
@@ -137,7 +179,8 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "instrument",
             "",
-            "the load generator was not calibrated in this study: its own error is not subtracted".to_owned(),
+            "the load generator was not calibrated in this study: its own error is not subtracted"
+                .to_owned(),
         );
     }
     let confounds = environment::confounds(data)?;
@@ -165,7 +208,11 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     three(["topic", "subject", "text"], &rows)
 }
 
-fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, String)) -> Result<(), Miss> {
+fn load_limits(
+    data: &Data,
+    input: &Input,
+    say: &mut impl FnMut(&str, &str, String),
+) -> Result<(), Miss> {
     for (source, cells) in sources(data, input)? {
         let text = match source.as_str() {
             "measured" => continue,
@@ -174,7 +221,11 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
             _ => "come from a source that their tables do not name",
         };
         let total = ok(input).count();
-        say("source", &input.stage, format!("the rows of {cells} of {total} cells {text}"));
+        say(
+            "source",
+            &input.stage,
+            format!("the rows of {cells} of {total} cells {text}"),
+        );
     }
     let closed = ok(input).any(|c| c.parameters.pointer("/arrival/closed-loop").is_some());
     if closed {
@@ -186,14 +237,17 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
                 .to_owned(),
         );
     }
-    let Ok(study) = data.study() else { return Ok(()) };
+    let Ok(study) = data.study() else {
+        return Ok(());
+    };
     let repetitions = repetitions(&study.spec, &input.stage);
     if repetitions < 3 {
         let text = match repetitions {
-            1 => {
-                "each coordinate is measured once: nothing is known of the spread from run to run".to_owned()
-            }
-            n => format!("each coordinate is measured {n} times: too few to know the spread from run to run"),
+            1 => "each coordinate is measured once: nothing is known of the spread from run to run"
+                .to_owned(),
+            n => format!(
+                "each coordinate is measured {n} times: too few to know the spread from run to run"
+            ),
         };
         say("repetitions", &input.stage, text);
     }
@@ -202,7 +256,9 @@ fn load_limits(data: &Data, input: &Input, say: &mut impl FnMut(&str, &str, Stri
 
 /// Returns how often a load stage measures each coordinate.
 pub(crate) fn repetitions(spec: &Json, stage: &str) -> usize {
-    let axes = spec.pointer(&format!("/stages/{stage}/replicate")).and_then(Json::as_array);
+    let axes = spec
+        .pointer(&format!("/stages/{stage}/replicate"))
+        .and_then(Json::as_array);
     let axes = axes.into_iter().flatten().filter_map(Json::as_str);
     let levels = axes.filter_map(|axis| spec.pointer(&format!("/axes/{axis}/labels"))?.as_array());
     levels.map(Vec::len).product()
@@ -212,7 +268,11 @@ pub(crate) fn repetitions(spec: &Json, stage: &str) -> usize {
 /// where none did, as the cells' own tables say. A stage without such tables says nothing.
 pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
     let stage = || vec![("stage".to_owned(), vec![Scalar::Text(input.stage.clone())])];
-    for verify in data.stages().iter().filter(|s| s.kind == "verify" && s.cells.len() == 1) {
+    for verify in data
+        .stages()
+        .iter()
+        .filter(|s| s.kind == "verify" && s.cells.len() == 1)
+    {
         let name = format!("{}.census", verify.stage);
         if !data.has(&name) {
             continue;

@@ -30,7 +30,9 @@ fn described<'a>(
     let mut sides = Vec::new();
     let mut unread = false;
     for cell in ok(input) {
-        let Some(artifact) = cell.outputs.get(output) else { continue };
+        let Some(artifact) = cell.outputs.get(output) else {
+            continue;
+        };
         match data.by_digest(&artifact.digest) {
             Ok(document) => {
                 let mut flat = Facets::new();
@@ -52,30 +54,53 @@ fn described<'a>(
 /// repeat their host, and an engine's definition shows in the settings and the command that follow from it.
 fn is_own(data: &Data, output: &str, key: &str) -> bool {
     let has = |output: &str| {
-        let cells = data.stages().iter().filter(|s| s.kind == "provision").flat_map(|s| &s.cells);
+        let cells = data
+            .stages()
+            .iter()
+            .filter(|s| s.kind == "provision")
+            .flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
     };
-    let of = |part: &str| key.strip_prefix(part).is_some_and(|rest| rest.starts_with('.'));
+    let of = |part: &str| {
+        key.strip_prefix(part)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
     let repeats_host = output != "host" && of("facets") && has("host");
-    let repeats_environment = output == "server" && (of("engine") || of("model")) && has("environment");
+    let repeats_environment =
+        output == "server" && (of("engine") || of("model")) && has("environment");
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 
 /// How each facet stands, the sides compared.
 fn states<'a>(data: &Data, stage: &str, sides: &[&'a Facets]) -> BTreeMap<&'a str, &'static str> {
-    let keys: BTreeSet<&str> = sides.iter().flat_map(|facets| facets.keys()).map(String::as_str).collect();
-    let values = |key: &str| sides.iter().map(|facets| facets.get(key)).collect::<Vec<_>>();
+    let keys: BTreeSet<&str> = sides
+        .iter()
+        .flat_map(|facets| facets.keys())
+        .map(String::as_str)
+        .collect();
+    let values = |key: &str| {
+        sides
+            .iter()
+            .map(|facets| facets.get(key))
+            .collect::<Vec<_>>()
+    };
     let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
         values if values.len() < 2 => "same",
         _ if is_planned(data, stage, key) => "planned",
         values if values.contains(&None) => "unmatched",
         _ => "confound",
     };
-    let mut found: BTreeMap<&str, &'static str> = keys.iter().map(|key| (*key, state(key))).collect();
-    let planned: Vec<&str> = keys.into_iter().filter(|key| found[key] == "planned").collect();
+    let mut found: BTreeMap<&str, &'static str> =
+        keys.iter().map(|key| (*key, state(key))).collect();
+    let planned: Vec<&str> = keys
+        .into_iter()
+        .filter(|key| found[key] == "planned")
+        .collect();
     for (key, state) in &mut found {
         // The command and the limits of a server are made from its settings, and from nothing else.
-        let made = ["command.", "limits."].iter().any(|part| key.starts_with(part));
+        let made = ["command.", "limits."]
+            .iter()
+            .any(|part| key.starts_with(part));
         if made && matches!(*state, "confound" | "unmatched") && !planned.is_empty() {
             let mut by_plan: BTreeMap<Vec<Option<&String>>, Option<&String>> = BTreeMap::new();
             let follows = sides.iter().all(|facets| {
@@ -101,7 +126,11 @@ struct Difference {
 fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
     let mut found = Vec::new();
     let mut unread = false;
-    for input in data.stages().iter().filter(|s| matches!(s.kind.as_str(), "provision" | "serve")) {
+    for input in data
+        .stages()
+        .iter()
+        .filter(|s| matches!(s.kind.as_str(), "provision" | "serve"))
+    {
         for output in DESCRIPTORS {
             let sides = match described(data, input, output) {
                 Ok(sides) => sides,
@@ -117,8 +146,10 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                     continue;
                 }
                 let value = |facets: &Facets| facets.get(key).map_or("(absent)", |v| v).to_owned();
-                let values: Vec<String> =
-                    sides.iter().map(|(cell, facets)| format!("{cell}: {}", value(facets))).collect();
+                let values: Vec<String> = sides
+                    .iter()
+                    .map(|(cell, facets)| format!("{cell}: {}", value(facets)))
+                    .collect();
                 found.push(Difference {
                     stage: input.stage.clone(),
                     key: key.to_owned(),
@@ -133,28 +164,52 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
 
 /// Whether the experiment itself sets the value from an axis.
 fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
-    let Ok(study) = data.study() else { return false };
-    let settings = study.spec.get("stages").and_then(|s| s.get(stage)).and_then(|s| s.get("settings"));
+    let Ok(study) = data.study() else {
+        return false;
+    };
+    let settings = study
+        .spec
+        .get("stages")
+        .and_then(|s| s.get(stage))
+        .and_then(|s| s.get("settings"));
     let last = key.rsplit('.').next().unwrap_or(key);
     let mut flat = Facets::new();
     if let Some(settings) = settings {
         flatten("", settings, &mut flat);
     }
-    flat.iter().any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
+    flat.iter()
+        .any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
 }
 
 /// Writes the scalars of a document by their paths, lists of scalars joined by spaces.
 pub(crate) fn flatten(path: &str, json: &Json, into: &mut Facets) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match json {
-        Json::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
+        Json::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| flatten(&below(key), value, into)),
         Json::String(text) => drop(into.insert(path.to_owned(), text.clone())),
         Json::Array(items) if items.iter().any(Json::is_object) => {
-            items.iter().enumerate().for_each(|(at, item)| flatten(&below(&at.to_string()), item, into));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(at, item)| flatten(&below(&at.to_string()), item, into));
         }
         Json::Array(items) => {
-            let text = |item: &Json| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-            into.insert(path.to_owned(), items.iter().map(text).collect::<Vec<_>>().join(" "));
+            let text = |item: &Json| {
+                item.as_str()
+                    .map_or_else(|| item.to_string(), str::to_owned)
+            };
+            into.insert(
+                path.to_owned(),
+                items.iter().map(text).collect::<Vec<_>>().join(" "),
+            );
         }
         other => drop(into.insert(path.to_owned(), other.to_string())),
     }
@@ -170,7 +225,10 @@ pub(crate) fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
 /// # Errors
 /// If a descriptor is not read yet.
 pub(crate) fn confounds(data: &Data) -> Result<usize, Miss> {
-    Ok(differences(data)?.into_iter().filter(|d| !matches!(d.kind, "planned" | "follows")).count())
+    Ok(differences(data)?
+        .into_iter()
+        .filter(|d| !matches!(d.kind, "planned" | "follows"))
+        .count())
 }
 
 /// Returns what differs: the table `environment`.
@@ -207,7 +265,15 @@ impl Sides<'_> {
     pub(crate) fn titles(&self, stage: &str) -> Vec<String> {
         let title = |members: &[&Coordinates]| boxes(members).join("; ");
         let titles = self.groups.iter().map(|(members, _)| title(members));
-        titles.map(|title| if title.is_empty() { stage.to_owned() } else { title }).collect()
+        titles
+            .map(|title| {
+                if title.is_empty() {
+                    stage.to_owned()
+                } else {
+                    title
+                }
+            })
+            .collect()
     }
 }
 
@@ -216,17 +282,25 @@ impl Sides<'_> {
 /// # Errors
 /// If a descriptor is not read yet.
 pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss> {
-    let mut cells: Vec<(&Coordinates, Facets)> =
-        ok(input).map(|cell| (&cell.coordinates, Facets::new())).collect();
+    let mut cells: Vec<(&Coordinates, Facets)> = ok(input)
+        .map(|cell| (&cell.coordinates, Facets::new()))
+        .collect();
     let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
     for output in DESCRIPTORS {
         let sides = described(data, input, output)?;
         let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
         let found = states(data, &input.stage, &facets);
-        stands.extend(found.into_iter().map(|(key, state)| (format!("{output}.{key}"), state)));
+        stands.extend(
+            found
+                .into_iter()
+                .map(|(key, state)| (format!("{output}.{key}"), state)),
+        );
         for (coordinates, flat) in sides {
             if let Some((_, facets)) = cells.iter_mut().find(|(at, _)| *at == coordinates) {
-                facets.extend(flat.into_iter().map(|(key, value)| (format!("{output}.{key}"), value)));
+                facets.extend(
+                    flat.into_iter()
+                        .map(|(key, value)| (format!("{output}.{key}"), value)),
+                );
             }
         }
     }
@@ -246,12 +320,17 @@ pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss
 /// # Errors
 /// If there is no such stage, or a descriptor is not read yet.
 pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
-    let Some(stage) = name.strip_prefix(FACETS) else { return Ok(None) };
+    let Some(stage) = name.strip_prefix(FACETS) else {
+        return Ok(None);
+    };
     let sides = sides(data, data.input(stage)?)?;
     let keys: BTreeSet<&String> = sides.groups.iter().flat_map(|(_, f)| f.keys()).collect();
     let mut columns = vec![Column::text("facet", keys.iter().map(|k| Some(k.as_str())))];
     for (title, (_, facets)) in sides.titles(stage).into_iter().zip(&sides.groups) {
-        columns.push(Column::text(title, keys.iter().map(|k| facets.get(*k).cloned())));
+        columns.push(Column::text(
+            title,
+            keys.iter().map(|k| facets.get(*k).cloned()),
+        ));
     }
     if sides.groups.len() > 1 {
         let states = keys.iter().map(|key| sides.stands.get(*key).copied());

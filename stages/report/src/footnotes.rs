@@ -36,17 +36,29 @@ pub(crate) struct Lacks {
 impl Lacks {
     /// Returns the footnotes of a table, a paragraph each.
     pub(crate) fn of_table(&self) -> Vec<String> {
-        let of_all: Vec<String> =
-            self.rows.iter().filter(|(marker, _)| marker.is_none()).map(|(_, cells)| cells.clone()).collect();
-        let marked =
-            self.rows.iter().filter_map(|(marker, cells)| Some(format!("{} Without {cells}.", (*marker)?)));
-        marked.chain(one("Rows without", &of_all)).chain(one("Not in a row", &self.absent)).collect()
+        let of_all: Vec<String> = self
+            .rows
+            .iter()
+            .filter(|(marker, _)| marker.is_none())
+            .map(|(_, cells)| cells.clone())
+            .collect();
+        let marked = self
+            .rows
+            .iter()
+            .filter_map(|(marker, cells)| Some(format!("{} Without {cells}.", (*marker)?)));
+        marked
+            .chain(one("Rows without", &of_all))
+            .chain(one("Not in a row", &self.absent))
+            .collect()
     }
 
     /// Returns the footnotes of a figure, a paragraph each.
     pub(crate) fn of_figure(&self) -> Vec<String> {
         let marks: Vec<String> = self.rows.iter().map(|(_, cells)| cells.clone()).collect();
-        one("Drawn without", &marks).into_iter().chain(one("Not drawn", &self.absent)).collect()
+        one("Drawn without", &marks)
+            .into_iter()
+            .chain(one("Not drawn", &self.absent))
+            .collect()
     }
 }
 
@@ -67,28 +79,49 @@ const IN_FULL: usize = 4;
 pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result<Lacks, Miss> {
     let data = &world.data;
     let table = &view.table;
-    let load = data.stages().iter().find(|s| s.stage == table.stage && s.kind == "load");
+    let load = data
+        .stages()
+        .iter()
+        .find(|s| s.stage == table.stage && s.kind == "load");
     if let Some(input) = load {
-        let gone = input.cells.iter().filter(|c| c.status != CellStatus::Ok).map(|c| &c.coordinates);
+        let gone = input
+            .cells
+            .iter()
+            .filter(|c| c.status != CellStatus::Ok)
+            .map(|c| &c.coordinates);
         let gone: Vec<Coordinates> = gone.filter(|c| meets(c, only)).cloned().collect();
         let cells: Vec<String> = gone.iter().map(ToString::to_string).collect();
         let absent = from_ledger(world, &table.stage, &cells)?;
-        return Ok(Lacks { absent, gone, ..Lacks::default() });
+        return Ok(Lacks {
+            absent,
+            gone,
+            ..Lacks::default()
+        });
     }
     let (mut concerned, mut absent) = (Vec::<(Lacking, Vec<usize>)>::new(), Vec::new());
     for (number, part) in table.parts.iter().enumerate() {
-        let Some(note) = part.content.metadata("missing").filter(|note| note != "[]") else { continue };
+        let Some(note) = part.content.metadata("missing").filter(|note| note != "[]") else {
+            continue;
+        };
         let missing: Vec<MissingCell> = serde_json::from_str(&note)
             .map_err(|e| format!("the note `missing` of `{name}` cannot be read: {e}"))?;
         let mut search = Search::new(data, &table.stage, number, &missing);
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); missing.len()];
-        for (position, (_, row)) in view.rows.iter().enumerate().filter(|(_, (p, _))| *p == number) {
+        for (position, (_, row)) in view
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, (p, _))| *p == number)
+        {
             for cell in search.lacks(&table.output, *row)?.iter() {
                 rows[*cell].push(position);
             }
         }
         for (cell, rows) in missing.iter().zip(rows) {
-            let lacking = Lacking { part: number, cell: cell.clone() };
+            let lacking = Lacking {
+                part: number,
+                cell: cell.clone(),
+            };
             if !rows.is_empty() {
                 concerned.push((lacking, rows));
             } else if meets(&cell.coordinates, only) && !has_row(table, number, cell)? {
@@ -96,18 +129,32 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
             }
         }
     }
-    let mut lacks = Lacks { markers: vec![String::new(); view.rows.len()], ..Lacks::default() };
-    lacks.partial = concerned.iter().flat_map(|(_, rows)| rows).copied().collect();
-    lacks.gone = absent.iter().map(|(lacking, _)| lacking.cell.coordinates.clone()).collect();
+    let mut lacks = Lacks {
+        markers: vec![String::new(); view.rows.len()],
+        ..Lacks::default()
+    };
+    lacks.partial = concerned
+        .iter()
+        .flat_map(|(_, rows)| rows)
+        .copied()
+        .collect();
+    lacks.gone = absent
+        .iter()
+        .map(|(lacking, _)| lacking.cell.coordinates.clone())
+        .collect();
     let mut letters = MARKERS.chars().cycle();
     for group in by_reason(world, concerned) {
-        let marker = (group.rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));
+        let marker =
+            (group.rows.len() < view.rows.len()).then(|| letters.next().expect("it never ends"));
         for row in &group.rows {
             lacks.markers[*row].extend(marker);
         }
         lacks.rows.push((marker, group.told(world, table)));
     }
-    lacks.absent = by_reason(world, absent).iter().map(|group| group.told(world, table)).collect();
+    lacks.absent = by_reason(world, absent)
+        .iter()
+        .map(|group| group.told(world, table))
+        .collect();
     Ok(lacks)
 }
 
@@ -127,11 +174,23 @@ fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
     for (lacking, rows) in lacking {
         let reason = &lacking.cell.reason;
         let short = distinct.len() > IN_FULL || told.contains(reason);
-        let reason = if short { reason.split(": ").next().unwrap_or(reason) } else { reason }.to_owned();
-        let at = groups.iter().position(|g| g.reason == reason).unwrap_or_else(|| {
-            groups.push(Group { reason, cells: Vec::new(), rows: BTreeSet::new() });
-            groups.len() - 1
-        });
+        let reason = if short {
+            reason.split(": ").next().unwrap_or(reason)
+        } else {
+            reason
+        }
+        .to_owned();
+        let at = groups
+            .iter()
+            .position(|g| g.reason == reason)
+            .unwrap_or_else(|| {
+                groups.push(Group {
+                    reason,
+                    cells: Vec::new(),
+                    rows: BTreeSet::new(),
+                });
+                groups.len() - 1
+            });
         groups[at].rows.extend(rows);
         groups[at].cells.push(lacking);
     }
@@ -155,8 +214,16 @@ pub(crate) fn left_out(
     if notes.is_empty() {
         return Ok(Vec::new());
     }
-    let reason = render_text(world, environment, &format!("no-footnotes of {name}"), reason)?;
-    Ok(vec![format!("Cells are missing here and are not listed: {}.", reason.trim_end_matches('.'))])
+    let reason = render_text(
+        world,
+        environment,
+        &format!("no-footnotes of {name}"),
+        reason,
+    )?;
+    Ok(vec![format!(
+        "Cells are missing here and are not listed: {}.",
+        reason.trim_end_matches('.')
+    )])
 }
 
 /// A missing cell, and the part of the table whose note names it.
@@ -169,7 +236,9 @@ struct Lacking {
 /// Whether coordinates are among those a condition asks for, as far as it speaks of their axes.
 fn meets(coordinates: &Coordinates, only: &Where) -> bool {
     only.iter().all(|(axis, values)| {
-        coordinates.get(axis).is_none_or(|actual| values.iter().any(|v| same(v, actual)))
+        coordinates
+            .get(axis)
+            .is_none_or(|actual| values.iter().any(|v| same(v, actual)))
     })
 }
 
@@ -213,7 +282,14 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(data: &'a Data, stage: &'a str, part: usize, missing: &'a [MissingCell]) -> Self {
-        Self { data, stage, part, missing, known: BTreeMap::new(), lineages: BTreeMap::new() }
+        Self {
+            data,
+            stage,
+            part,
+            missing,
+            known: BTreeMap::new(),
+            lineages: BTreeMap::new(),
+        }
     }
 
     /// The cells that a row of a table lacks, itself or in the rows it was made of.
@@ -265,11 +341,16 @@ impl<'a> Search<'a> {
             ];
             for (line, source) in part.text("source").map_err(wrong)?.into_iter().enumerate() {
                 let at = |column: usize| rows[column][line].and_then(|v| usize::try_from(v).ok());
-                let (Some(source), Some(row), Some(start), Some(end)) = (source, at(0), at(1), at(2)) else {
+                let (Some(source), Some(row), Some(start), Some(end)) =
+                    (source, at(0), at(1), at(2))
+                else {
                     continue;
                 };
                 if source.parse::<Digest>().is_err() {
-                    sources.entry(row).or_default().push((source.to_owned(), start, end));
+                    sources
+                        .entry(row)
+                        .or_default()
+                        .push((source.to_owned(), start, end));
                 }
             }
         }
@@ -291,14 +372,23 @@ impl Group {
             let conditions = boxes(&cells);
             let last = conditions.len() - 1;
             for (at, condition) in conditions.into_iter().enumerate() {
-                let reason = if at == last { format!(" ({})", self.reason) } else { String::new() };
+                let reason = if at == last {
+                    format!(" ({})", self.reason)
+                } else {
+                    String::new()
+                };
                 let text = clean(&format!("{condition}{reason}"));
                 parts.push(world.trace.mark(Entry {
                     stage: table.stage.clone(),
                     output: table.output.clone(),
                     artifact: Some(table.parts[part].digest),
                     row_key: condition,
-                    ..Entry::new(Source::Table, "missing", Scalar::Text(self.reason.clone()), text)
+                    ..Entry::new(
+                        Source::Table,
+                        "missing",
+                        Scalar::Text(self.reason.clone()),
+                        text,
+                    )
                 }));
             }
         }
@@ -308,11 +398,17 @@ impl Group {
 
 /// Writes coordinates as few conditions `a=x|y,b=z` of which each holds all combinations of its labels.
 pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
-    let Some(first) = cells.first() else { return Vec::new() };
+    let Some(first) = cells.first() else {
+        return Vec::new();
+    };
     let axes: Vec<&str> = first.0.iter().map(|(axis, _)| axis.as_str()).collect();
     let labels = |axis: &str| {
         let mut found: Vec<String> = Vec::new();
-        for label in cells.iter().filter_map(|c| c.get(axis)).map(ToString::to_string) {
+        for label in cells
+            .iter()
+            .filter_map(|c| c.get(axis))
+            .map(ToString::to_string)
+        {
             if !found.contains(&label) {
                 found.push(label);
             }
@@ -320,8 +416,15 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
         found
     };
     let by_axis: Vec<(&str, Vec<String>)> = axes.iter().map(|axis| (*axis, labels(axis))).collect();
-    if by_axis.iter().map(|(_, labels)| labels.len()).product::<usize>() == cells.len() {
-        let pairs = by_axis.iter().map(|(axis, labels)| format!("{axis}={}", labels.join("|")));
+    if by_axis
+        .iter()
+        .map(|(_, labels)| labels.len())
+        .product::<usize>()
+        == cells.len()
+    {
+        let pairs = by_axis
+            .iter()
+            .map(|(axis, labels)| format!("{axis}={}", labels.join("|")));
         return vec![pairs.collect::<Vec<_>>().join(",")];
     }
     // Apart on the first axis on which they differ.
@@ -329,9 +432,16 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
         return cells.iter().map(|c| c.to_string()).collect();
     };
     let with = |label: &String| -> Vec<&Coordinates> {
-        cells.iter().copied().filter(|c| c.get(axis).is_some_and(|v| v.to_string() == *label)).collect()
+        cells
+            .iter()
+            .copied()
+            .filter(|c| c.get(axis).is_some_and(|v| v.to_string() == *label))
+            .collect()
     };
-    labels.iter().flat_map(|label| boxes(&with(label))).collect()
+    labels
+        .iter()
+        .flat_map(|label| boxes(&with(label)))
+        .collect()
 }
 
 /// Writes cells of a load stage that are not ok, traced to their lines of the ledger.
@@ -347,7 +457,12 @@ fn from_ledger(world: &World, stage: &str, cells: &[String]) -> Result<Vec<Strin
     let lines = world.data.view("ledger", &only)?;
     let line = |row: usize| {
         let show = |column: &str| world.show(&lines, row, column, "", "no reason given");
-        Ok(format!("{} ({}: {})", show("cell")?, show("status")?, show("reason")?))
+        Ok(format!(
+            "{} ({}: {})",
+            show("cell")?,
+            show("status")?,
+            show("reason")?
+        ))
     };
     (0..lines.rows.len()).map(line).collect()
 }
@@ -358,13 +473,19 @@ mod tests {
 
     fn cell(configuration: &str, clients: i64) -> Coordinates {
         let text = Scalar::Text(configuration.to_owned());
-        Coordinates(vec![("configuration".to_owned(), text), ("clients".to_owned(), Scalar::Int(clients))])
+        Coordinates(vec![
+            ("configuration".to_owned(), text),
+            ("clients".to_owned(), Scalar::Int(clients)),
+        ])
     }
 
     #[test]
     fn cells_are_told_as_few_products_of_labels() {
         let cells = [cell("a", 1), cell("a", 2), cell("b", 1), cell("b", 2)];
-        assert_eq!(boxes(&cells.iter().collect::<Vec<_>>()), ["configuration=a|b,clients=1|2"]);
+        assert_eq!(
+            boxes(&cells.iter().collect::<Vec<_>>()),
+            ["configuration=a|b,clients=1|2"]
+        );
         let cells = [cell("a", 1), cell("a", 2), cell("b", 2)];
         assert_eq!(
             boxes(&cells.iter().collect::<Vec<_>>()),

@@ -65,12 +65,15 @@ pub fn format_value(
     null_word: &str,
 ) -> Result<String, String> {
     match value {
-        Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => {
-            Err("the word for null is empty: say what it means, for instance `never` or `n/a`".to_owned())
-        }
+        Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => Err(
+            "the word for null is empty: say what it means, for instance `never` or `n/a`"
+                .to_owned(),
+        ),
         Scalar::Null => Ok(clean(null_word)),
         Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
-        Scalar::Text(_) => Err(format!("format `{format}` is for numbers, the value is text")),
+        Scalar::Text(_) => Err(format!(
+            "format `{format}` is for numbers, the value is text"
+        )),
         Scalar::Bool(value) => words(*value, format),
         Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
         Scalar::Int(value) => number(*value as f64, unit, format),
@@ -90,9 +93,9 @@ pub(crate) fn check_format(format: &str) -> Result<(), String> {
 fn words(value: bool, format: &str) -> Result<String, String> {
     let (yes, no) = match format {
         "" => ("yes", "no"),
-        _ => format
-            .split_once('|')
-            .ok_or_else(|| format!("format `{format}` is for numbers; for a truth value write `yes|no`"))?,
+        _ => format.split_once('|').ok_or_else(|| {
+            format!("format `{format}` is for numbers; for a truth value write `yes|no`")
+        })?,
     };
     Ok(if value { yes } else { no }.to_owned())
 }
@@ -104,7 +107,9 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
     if format == "p" {
         return match unit {
             None | Some("1") => p_value(value),
-            Some(unit) => Err(format!("format `p` is for probabilities, the column's unit is `{unit}`")),
+            Some(unit) => Err(format!(
+                "format `p` is for probabilities, the column's unit is `{unit}`"
+            )),
         };
     }
     if format == "n" {
@@ -120,14 +125,21 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         };
     }
     let parsed = if format.is_empty() {
-        NumberFormat { plus: false, thousands: false, digits: Digits::Default, suffix: Suffix::None }
+        NumberFormat {
+            plus: false,
+            thousands: false,
+            digits: Digits::Default,
+            suffix: Suffix::None,
+        }
     } else {
         parse(format)?
     };
     let ratio = matches!(unit, Some("1"));
     let wrong = |what: &str| {
         let unit = unit.unwrap_or("none");
-        Err(format!("format `{format}` is for {what}, the column's unit is `{unit}`"))
+        Err(format!(
+            "format `{format}` is for {what}, the column's unit is `{unit}`"
+        ))
     };
     let (scale, suffix) = match parsed.suffix {
         Suffix::None => (1.0, String::new()),
@@ -162,7 +174,9 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
 
 fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
     if let Some(unit) = unit.filter(|u| *u != "1") {
-        return Err(format!("format `n` is for counts, the column's unit is `{unit}`"));
+        return Err(format!(
+            "format `n` is for counts, the column's unit is `{unit}`"
+        ));
     }
     if value != value.trunc() || value < 0.0 {
         return Err(format!("format `n` is for counts, the value is {value}"));
@@ -172,9 +186,15 @@ fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
 
 fn p_value(value: f64) -> Result<String, String> {
     if !(0.0..=1.0).contains(&value) {
-        return Err(format!("format `p` is for probabilities, the value is {value}"));
+        return Err(format!(
+            "format `p` is for probabilities, the value is {value}"
+        ));
     }
-    Ok(if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") })
+    Ok(if value < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{value:.3}")
+    })
 }
 
 fn parse(format: &str) -> Result<NumberFormat, String> {
@@ -185,14 +205,32 @@ fn parse(format: &str) -> Result<NumberFormat, String> {
     };
     let (plus, rest) = strip(format, "+");
     let (thousands, rest) = strip(rest, ",");
-    let suffixes =
-        [("%", Suffix::Percent), ("pp", Suffix::Points), ("×", Suffix::Factor), ("u", Suffix::Unit)];
-    let found = suffixes.iter().find_map(|(text, suffix)| Some((rest.strip_suffix(text)?, *suffix)));
+    let suffixes = [
+        ("%", Suffix::Percent),
+        ("pp", Suffix::Points),
+        ("×", Suffix::Factor),
+        ("u", Suffix::Unit),
+    ];
+    let found = suffixes
+        .iter()
+        .find_map(|(text, suffix)| Some((rest.strip_suffix(text)?, *suffix)));
     let (rest, suffix) = found.unwrap_or((rest, Suffix::None));
     let digits = if let Some(count) = rest.strip_prefix("sig") {
-        Digits::Significant(count.parse().ok().filter(|n| (1..=17).contains(n)).ok_or_else(unknown)?)
+        Digits::Significant(
+            count
+                .parse()
+                .ok()
+                .filter(|n| (1..=17).contains(n))
+                .ok_or_else(unknown)?,
+        )
     } else if let Some(count) = rest.strip_prefix('e') {
-        Digits::Scientific(count.parse().ok().filter(|n| *n <= 17).ok_or_else(unknown)?)
+        Digits::Scientific(
+            count
+                .parse()
+                .ok()
+                .filter(|n| *n <= 17)
+                .ok_or_else(unknown)?,
+        )
     } else if rest.is_empty() && (thousands, plus) != (false, false) && suffix == Suffix::None {
         Digits::Default
     } else if rest == "0" {
@@ -204,11 +242,17 @@ fn parse(format: &str) -> Result<NumberFormat, String> {
         }
         Digits::Fixed(zeros.len())
     };
-    Ok(NumberFormat { plus, thousands, digits, suffix })
+    Ok(NumberFormat {
+        plus,
+        thousands,
+        digits,
+        suffix,
+    })
 }
 
 fn strip<'a>(text: &'a str, prefix: &str) -> (bool, &'a str) {
-    text.strip_prefix(prefix).map_or((false, text), |rest| (true, rest))
+    text.strip_prefix(prefix)
+        .map_or((false, text), |rest| (true, rest))
 }
 
 fn layout(value: f64, digits: Digits) -> String {
@@ -223,8 +267,10 @@ fn layout(value: f64, digits: Digits) -> String {
 
 fn significant(value: f64, count: usize) -> String {
     let scientific = format!("{value:.*e}", count - 1);
-    let exponent: i32 =
-        scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).expect("`{:e}` writes an exponent");
+    let exponent: i32 = scientific
+        .split_once('e')
+        .and_then(|(_, e)| e.parse().ok())
+        .expect("`{:e}` writes an exponent");
     if !(-5..15).contains(&exponent) {
         return scientific;
     }
@@ -238,7 +284,9 @@ fn significant(value: f64, count: usize) -> String {
 
 fn thousands(digits: &str) -> String {
     let (sign, rest) = digits.strip_prefix('-').map_or(("", digits), |r| ("-", r));
-    let (whole, fraction) = rest.find(['.', 'e']).map_or((rest, ""), |at| rest.split_at(at));
+    let (whole, fraction) = rest
+        .find(['.', 'e'])
+        .map_or((rest, ""), |at| rest.split_at(at));
     let mut grouped = String::new();
     for (i, digit) in whole.chars().enumerate() {
         if i > 0 && (whole.len() - i).is_multiple_of(3) {
@@ -307,8 +355,17 @@ mod tests {
     fn a_percent_of_milliseconds_is_refused() {
         assert!(format_value(&Scalar::Float(1.0), Some("ms"), "0.0%", "").is_err());
         assert!(format_value(&Scalar::Float(1.0), Some("pp"), "0.0%", "").is_err());
-        for (unit, format) in [("%", "0.0pp"), ("1", "0.0pp"), ("s", "0.0 ms"), ("ms", "p"), ("ms", "n")] {
-            assert!(format_value(&Scalar::Float(1.0), Some(unit), format, "").is_err(), "{unit} {format}");
+        for (unit, format) in [
+            ("%", "0.0pp"),
+            ("1", "0.0pp"),
+            ("s", "0.0 ms"),
+            ("ms", "p"),
+            ("ms", "n"),
+        ] {
+            assert!(
+                format_value(&Scalar::Float(1.0), Some(unit), format, "").is_err(),
+                "{unit} {format}"
+            );
         }
         assert!(format_value(&Scalar::Float(1.5), Some("1"), "n", "").is_err());
     }
@@ -316,6 +373,9 @@ mod tests {
     #[test]
     fn null_is_a_word_and_never_empty() {
         assert!(format_value(&Scalar::Null, None, "0.00", " ").is_err());
-        assert_eq!(format_value(&Scalar::Null, None, "0.00", "never").unwrap(), "never");
+        assert_eq!(
+            format_value(&Scalar::Null, None, "0.00", "never").unwrap(),
+            "never"
+        );
     }
 }

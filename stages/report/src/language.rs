@@ -79,7 +79,15 @@ impl Object for Row {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Values(self.view.table.columns.clone().into_iter().map(Value::from).collect())
+        Enumerator::Values(
+            self.view
+                .table
+                .columns
+                .clone()
+                .into_iter()
+                .map(Value::from)
+                .collect(),
+        )
     }
 
     fn call_method(
@@ -93,18 +101,30 @@ impl Object for Row {
                 let (column, format, options): (&str, Option<&str>, Kwargs) =
                     minijinja::value::from_args(args)?;
                 let null = null_word(&options)?;
-                shown(self.world.show(&self.view, self.index, column, format.unwrap_or(""), &null))
+                shown(
+                    self.world
+                        .show(&self.view, self.index, column, format.unwrap_or(""), &null),
+                )
             }
             "interval" => {
                 let (low, high, format, options): (&str, &str, Option<&str>, Kwargs) =
                     minijinja::value::from_args(args)?;
                 let null = null_word(&options)?;
-                shown(self.world.interval(&self.view, self.index, [low, high], format.unwrap_or(""), &null))
+                shown(self.world.interval(
+                    &self.view,
+                    self.index,
+                    [low, high],
+                    format.unwrap_or(""),
+                    &null,
+                ))
             }
             "only" => {
                 let () = minijinja::value::from_args(args)?;
                 let only = self.view.only(self.index).map_err(missed)?;
-                Ok(Value::from_pairs(only.iter().map(|(column, value)| (column.as_str(), plain(value)))))
+                Ok(Value::from_pairs(
+                    only.iter()
+                        .map(|(column, value)| (column.as_str(), plain(value))),
+                ))
             }
             _ => Err(Error::new(
                 ErrorKind::UnknownMethod,
@@ -116,13 +136,20 @@ impl Object for Row {
 
 /// Returns a row as templates see it.
 pub(crate) fn plain_row(world: &Arc<World>, view: &Arc<View>, index: usize) -> Value {
-    Value::from_object(Row { world: world.clone(), view: view.clone(), index })
+    Value::from_object(Row {
+        world: world.clone(),
+        view: view.clone(),
+        index,
+    })
 }
 
 impl World {
     /// Records a statement and returns its number, from 0.
     pub(crate) fn record(&self, statement: Recorded) -> usize {
-        let mut statements = self.statements.lock().expect("no holder of this lock panics");
+        let mut statements = self
+            .statements
+            .lock()
+            .expect("no holder of this lock panics");
         statements.push(statement);
         statements.len() - 1
     }
@@ -168,7 +195,10 @@ impl World {
         format: &str,
         null: &str,
     ) -> Result<String, Miss> {
-        if ends.iter().all(|c| matches!(view.get(index, c), Ok(Scalar::Null))) {
+        if ends
+            .iter()
+            .all(|c| matches!(view.get(index, c), Ok(Scalar::Null)))
+        {
             return self.show(view, index, ends[0], format, null);
         }
         let low = self.show(view, index, ends[0], format, null)?;
@@ -198,9 +228,13 @@ impl World {
 
     pub(crate) fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
         let study = self.data.study()?;
-        let value = at_path(&study.spec, path).ok_or_else(|| format!("the experiment has no `{path}`"))?;
+        let value =
+            at_path(&study.spec, path).ok_or_else(|| format!("the experiment has no `{path}`"))?;
         let (value, text) = json_text(value, format, "none", path)?;
-        let entry = Entry { format: format.to_owned(), ..Entry::new(Source::Spec, path, value, text) };
+        let entry = Entry {
+            format: format.to_owned(),
+            ..Entry::new(Source::Spec, path, value, text)
+        };
         Ok(self.trace.mark(entry))
     }
 
@@ -226,11 +260,14 @@ fn json_text(value: &Json, format: &str, null: &str, path: &str) -> Result<(Scal
     if let Json::Array(items) = value {
         let texts: Option<Vec<_>> = items.iter().map(Scalar::from_json).collect();
         let texts = texts.ok_or_else(|| format!("`{path}` is a list of lists or objects"))?;
-        let shown: Result<Vec<_>, _> = texts.iter().map(|t| format_value(t, None, format, null)).collect();
+        let shown: Result<Vec<_>, _> = texts
+            .iter()
+            .map(|t| format_value(t, None, format, null))
+            .collect();
         return Ok((Scalar::Text(value.to_string()), shown?.join(", ")));
     }
-    let value =
-        Scalar::from_json(value).ok_or_else(|| format!("`{path}` is an object: name one of its fields"))?;
+    let value = Scalar::from_json(value)
+        .ok_or_else(|| format!("`{path}` is an object: name one of its fields"))?;
     let text = format_value(&value, None, format, null)?;
     Ok((value, text))
 }
@@ -248,10 +285,14 @@ fn plain(value: &Scalar) -> Value {
 
 /// Reads a template's `{"column": value, …}`; a list of values means any of them.
 fn condition(value: Option<&Value>) -> Result<Where, Error> {
-    let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else { return Ok(Vec::new()) };
+    let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else {
+        return Ok(Vec::new());
+    };
     let mut found = Vec::new();
     for key in value.try_iter()? {
-        let name = key.as_str().ok_or_else(|| wrong("a condition is written {\"column\": value}"))?;
+        let name = key
+            .as_str()
+            .ok_or_else(|| wrong("a condition is written {\"column\": value}"))?;
         let wanted = value.get_item(&key)?;
         let one = json_of(&wanted)?;
         let values = match one {
@@ -276,7 +317,9 @@ pub(crate) fn declared(only: &BTreeMap<String, OneOrMany>) -> Where {
         OneOrMany::Many(items) => items.iter().filter_map(Scalar::from_json).collect(),
         OneOrMany::One(item) => Scalar::from_json(item).into_iter().collect(),
     };
-    only.iter().map(|(column, v)| (column.clone(), values(v))).collect()
+    only.iter()
+        .map(|(column, v)| (column.clone(), values(v)))
+        .collect()
 }
 
 pub(crate) fn wrong(message: &str) -> Error {
@@ -304,10 +347,11 @@ fn only_row(view: &View, name: &str) -> Result<(), Miss> {
     match view.rows.len() {
         1 => Ok(()),
         0 => Err(format!("no row of `{name}` matches {{{}}}", view.condition).into()),
-        n => {
-            Err(format!("{n} rows of `{name}` match {{{}}}; a value needs exactly one", view.condition)
-                .into())
-        }
+        n => Err(format!(
+            "{n} rows of `{name}` match {{{}}}; a value needs exactly one",
+            view.condition
+        )
+        .into()),
     }
 }
 
@@ -351,23 +395,48 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function(
         "value",
-        move |table: &str, only: Option<Value>, column: &str, format: Option<&str>, options: Kwargs| {
-            let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        move |table: &str,
+              only: Option<Value>,
+              column: &str,
+              format: Option<&str>,
+              options: Kwargs| {
+            let view = w
+                .data
+                .view(table, &condition(only.as_ref())?)
+                .map_err(missed)?;
             only_row(&view, table).map_err(missed)?;
-            shown(w.show(&view, 0, column, format.unwrap_or(""), &null_word(&options)?))
+            shown(w.show(
+                &view,
+                0,
+                column,
+                format.unwrap_or(""),
+                &null_word(&options)?,
+            ))
         },
     );
     let w = world.clone();
-    environment.add_function("raw", move |table: &str, only: Option<Value>, column: &str| {
-        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
-        only_row(&view, table).map_err(missed)?;
-        Ok::<_, Error>(plain(&view.get(0, column).map_err(missed)?))
-    });
+    environment.add_function(
+        "raw",
+        move |table: &str, only: Option<Value>, column: &str| {
+            let view = w
+                .data
+                .view(table, &condition(only.as_ref())?)
+                .map_err(missed)?;
+            only_row(&view, table).map_err(missed)?;
+            Ok::<_, Error>(plain(&view.get(0, column).map_err(missed)?))
+        },
+    );
     let w = world.clone();
-    environment.add_function("count", move |table: &str, only: Option<Value>, format: Option<&str>| {
-        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
-        shown(w.count(&view, format.unwrap_or("")))
-    });
+    environment.add_function(
+        "count",
+        move |table: &str, only: Option<Value>, format: Option<&str>| {
+            let view = w
+                .data
+                .view(table, &condition(only.as_ref())?)
+                .map_err(missed)?;
+            shown(w.count(&view, format.unwrap_or("")))
+        },
+    );
     let w = world.clone();
     environment.add_function("spec", move |path: &str, format: Option<&str>| {
         shown(w.spec(path, format.unwrap_or("")))
@@ -375,10 +444,9 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("plan", move |path: &str| {
         let study = w.data.study().map_err(|e| wrong(&e))?;
-        Ok::<_, Error>(
-            at_path(&study.spec, path)
-                .map_or(Value::from(()), |json| Value::from(minijinja::value::Serde(json))),
-        )
+        Ok::<_, Error>(at_path(&study.spec, path).map_or(Value::from(()), |json| {
+            Value::from(minijinja::value::Serde(json))
+        }))
     });
     let w = world.clone();
     environment.add_function("trail", move || {
@@ -390,70 +458,131 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function(
         "json",
-        move |name: &str, path: &str, only: Option<Value>, format: Option<&str>, options: Kwargs| {
+        move |name: &str,
+              path: &str,
+              only: Option<Value>,
+              format: Option<&str>,
+              options: Kwargs| {
             let place = crate::data::split(name).map_err(missed)?;
             let null = null_word(&options)?;
-            shown(w.json(place, path, &condition(only.as_ref())?, format.unwrap_or(""), &null))
+            shown(w.json(
+                place,
+                path,
+                &condition(only.as_ref())?,
+                format.unwrap_or(""),
+                &null,
+            ))
         },
     );
     let w = world.clone();
     environment.add_function(
         "descriptor",
-        move |stage: &str, path: &str, only: Option<Value>, format: Option<&str>, options: Kwargs| {
+        move |stage: &str,
+              path: &str,
+              only: Option<Value>,
+              format: Option<&str>,
+              options: Kwargs| {
             let null = null_word(&options)?;
-            let name = ["server", "environment"].into_iter().find(|o| w.data.has(&format!("{stage}.{o}")));
+            let name = ["server", "environment"]
+                .into_iter()
+                .find(|o| w.data.has(&format!("{stage}.{o}")));
             let name = name.ok_or_else(|| wrong(&format!("stage `{stage}` has no descriptor")))?;
-            shown(w.json((stage, name), path, &condition(only.as_ref())?, format.unwrap_or(""), &null))
+            shown(w.json(
+                (stage, name),
+                path,
+                &condition(only.as_ref())?,
+                format.unwrap_or(""),
+                &null,
+            ))
         },
     );
     let w = world.clone();
-    environment.add_function("host", move |path: &str, format: Option<&str>, options: Kwargs| {
-        let null = null_word(&options)?;
-        let stages = w.data.stages().iter();
-        let stage = stages.clone().find(|s| s.kind == "provision").map(|s| s.stage.clone());
-        let stage = stage.ok_or_else(|| wrong("the report needs no provision stage, so it knows no host"))?;
-        let ways = ["facets.{}", "observations.{}.value", "observations.{}", "{}"];
-        let mut last = Miss::Unread;
-        for way in ways {
-            let path = way.replace("{}", path);
-            match w.json((&stage, "host"), &path, &Vec::new(), format.unwrap_or(""), &null) {
-                Ok(text) => return shown(Ok(text)),
-                Err(Miss::Unread) => return Err(missed(Miss::Unread)),
-                Err(miss) => last = miss,
+    environment.add_function(
+        "host",
+        move |path: &str, format: Option<&str>, options: Kwargs| {
+            let null = null_word(&options)?;
+            let stages = w.data.stages().iter();
+            let stage = stages
+                .clone()
+                .find(|s| s.kind == "provision")
+                .map(|s| s.stage.clone());
+            let stage = stage
+                .ok_or_else(|| wrong("the report needs no provision stage, so it knows no host"))?;
+            let ways = [
+                "facets.{}",
+                "observations.{}.value",
+                "observations.{}",
+                "{}",
+            ];
+            let mut last = Miss::Unread;
+            for way in ways {
+                let path = way.replace("{}", path);
+                match w.json(
+                    (&stage, "host"),
+                    &path,
+                    &Vec::new(),
+                    format.unwrap_or(""),
+                    &null,
+                ) {
+                    Ok(text) => return shown(Ok(text)),
+                    Err(Miss::Unread) => return Err(missed(Miss::Unread)),
+                    Err(miss) => last = miss,
+                }
             }
-        }
-        Err(missed(last))
-    });
+            Err(missed(last))
+        },
+    );
 }
 
 fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
     let row = plain_row;
     let w = world.clone();
-    environment.add_function("rows", move |table: &str, only: Option<Value>, options: Kwargs| {
-        let mut view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
-        let order: Option<Vec<String>> = options.get("order")?;
-        options.assert_all_used()?;
-        view.sort(&order.unwrap_or_default()).map_err(missed)?;
-        let view = Arc::new(view);
-        Ok::<_, Error>((0..view.rows.len()).map(|i| row(&w, &view, i)).collect::<Value>())
-    });
+    environment.add_function(
+        "rows",
+        move |table: &str, only: Option<Value>, options: Kwargs| {
+            let mut view = w
+                .data
+                .view(table, &condition(only.as_ref())?)
+                .map_err(missed)?;
+            let order: Option<Vec<String>> = options.get("order")?;
+            options.assert_all_used()?;
+            view.sort(&order.unwrap_or_default()).map_err(missed)?;
+            let view = Arc::new(view);
+            Ok::<_, Error>(
+                (0..view.rows.len())
+                    .map(|i| row(&w, &view, i))
+                    .collect::<Value>(),
+            )
+        },
+    );
     let w = world.clone();
     environment.add_function("row", move |table: &str, only: Option<Value>| {
-        let view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
+        let view = w
+            .data
+            .view(table, &condition(only.as_ref())?)
+            .map_err(missed)?;
         only_row(&view, table).map_err(missed)?;
         Ok::<_, Error>(row(&w, &Arc::new(view), 0))
     });
     for (name, descending) in [("lowest", false), ("highest", true)] {
         let w = world.clone();
-        environment.add_function(name, move |table: &str, only: Option<Value>, column: &str| {
-            let mut view = w.data.view(table, &condition(only.as_ref())?).map_err(missed)?;
-            let sign = if descending { "-" } else { "" };
-            view.sort(&[format!("{sign}{column}")]).map_err(missed)?;
-            if view.rows.is_empty() || view.get(0, column).map_err(missed)? == Scalar::Null {
-                return Err(wrong(&format!("no row of `{table}` has a {column}: there is no {name}")));
-            }
-            Ok(row(&w, &Arc::new(view), 0))
-        });
+        environment.add_function(
+            name,
+            move |table: &str, only: Option<Value>, column: &str| {
+                let mut view = w
+                    .data
+                    .view(table, &condition(only.as_ref())?)
+                    .map_err(missed)?;
+                let sign = if descending { "-" } else { "" };
+                view.sort(&[format!("{sign}{column}")]).map_err(missed)?;
+                if view.rows.is_empty() || view.get(0, column).map_err(missed)? == Scalar::Null {
+                    return Err(wrong(&format!(
+                        "no row of `{table}` has a {column}: there is no {name}"
+                    )));
+                }
+                Ok(row(&w, &Arc::new(view), 0))
+            },
+        );
     }
     let w = world.clone();
     environment.add_function("has", move |name: &str| w.data.has(name));

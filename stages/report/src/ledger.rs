@@ -24,17 +24,27 @@ pub(crate) fn table(name: &str, study: Option<&Study>) -> Result<Option<Part<Tab
         _ => axes(&study.ledger),
     };
     let content = Arc::new(table.map_err(|e| e.to_string())?);
-    Ok(Some(Part { coordinates: Coordinates::default(), digest: Digest::of(b""), content }))
+    Ok(Some(Part {
+        coordinates: Coordinates::default(),
+        digest: Digest::of(b""),
+        content,
+    }))
 }
 
 fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     Table::with_metadata(
         vec![
             Column::text("stage", ledger.iter().map(|l| Some(l.stage.as_str()))),
-            Column::text("cell", ledger.iter().map(|l| Some(l.coordinates.to_string()))),
+            Column::text(
+                "cell",
+                ledger.iter().map(|l| Some(l.coordinates.to_string())),
+            ),
             Column::text("status", ledger.iter().map(|l| Some(l.status.word()))),
             Column::text("reason", ledger.iter().map(|l| l.reason.clone())),
-            Column::int("evidence", ledger.iter().map(|l| i64::try_from(l.evidence.len()).ok())),
+            Column::int(
+                "evidence",
+                ledger.iter().map(|l| i64::try_from(l.evidence.len()).ok()),
+            ),
         ],
         &[("keys", "stage,cell")],
     )
@@ -45,7 +55,15 @@ fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     let count = |keep: &dyn Fn(&LedgerLine) -> bool| {
         let counts: Vec<_> = names
             .iter()
-            .map(|name| i64::try_from(ledger.iter().filter(|l| l.stage == *name && keep(l)).count()).ok())
+            .map(|name| {
+                i64::try_from(
+                    ledger
+                        .iter()
+                        .filter(|l| l.stage == *name && keep(l))
+                        .count(),
+                )
+                .ok()
+            })
             .collect();
         counts
     };
@@ -60,11 +78,18 @@ fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     ];
     let mut columns = vec![
         Column::text("stage", names.iter().map(|n| Some(n.as_str()))),
-        Column::int("cells", count(&|_| true)).describe("cells of the stage, excluded ones counted"),
+        Column::int("cells", count(&|_| true))
+            .describe("cells of the stage, excluded ones counted"),
     ];
-    columns.extend(statuses.iter().map(|s| Column::int(s.word(), count(&|l| l.status == *s))));
-    columns
-        .push(Column::int("not_ok", count(&|l| !matches!(l.status, CellStatus::Ok | CellStatus::Excluded))));
+    columns.extend(
+        statuses
+            .iter()
+            .map(|s| Column::int(s.word(), count(&|l| l.status == *s))),
+    );
+    columns.push(Column::int(
+        "not_ok",
+        count(&|l| !matches!(l.status, CellStatus::Ok | CellStatus::Excluded)),
+    ));
     Table::with_metadata(columns, &[("keys", "stage")])
 }
 
@@ -73,7 +98,13 @@ fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     let names = distinct(pairs().map(|(axis, _)| axis.clone()));
     let levels: Vec<Vec<String>> = names
         .iter()
-        .map(|name| distinct(pairs().filter(|(axis, _)| axis == name).map(|(_, v)| v.to_string())))
+        .map(|name| {
+            distinct(
+                pairs()
+                    .filter(|(axis, _)| axis == name)
+                    .map(|(_, v)| v.to_string()),
+            )
+        })
         .collect();
     Table::with_metadata(
         vec![

@@ -47,26 +47,80 @@ pub use trace::{Entry, Source, Span};
 
 /// The templates shipped with the binary, under their full names.
 const TEMPLATES: [(&str, &str); 20] = [
-    ("quickstart.md", include_str!("../../../templates/quickstart.md")),
+    (
+        "quickstart.md",
+        include_str!("../../../templates/quickstart.md"),
+    ),
     ("report.md", include_str!("../../../templates/report.md")),
-    ("partials/claims.md", include_str!("../../../templates/partials/claims.md")),
-    ("partials/commands.md", include_str!("../../../templates/partials/commands.md")),
-    ("partials/conditions.md", include_str!("../../../templates/partials/conditions.md")),
-    ("partials/loads.md", include_str!("../../../templates/partials/loads.md")),
-    ("partials/deviations.md", include_str!("../../../templates/partials/deviations.md")),
-    ("partials/differences.md", include_str!("../../../templates/partials/differences.md")),
-    ("partials/facets.md", include_str!("../../../templates/partials/facets.md")),
+    (
+        "partials/claims.md",
+        include_str!("../../../templates/partials/claims.md"),
+    ),
+    (
+        "partials/commands.md",
+        include_str!("../../../templates/partials/commands.md"),
+    ),
+    (
+        "partials/conditions.md",
+        include_str!("../../../templates/partials/conditions.md"),
+    ),
+    (
+        "partials/loads.md",
+        include_str!("../../../templates/partials/loads.md"),
+    ),
+    (
+        "partials/deviations.md",
+        include_str!("../../../templates/partials/deviations.md"),
+    ),
+    (
+        "partials/differences.md",
+        include_str!("../../../templates/partials/differences.md"),
+    ),
+    (
+        "partials/facets.md",
+        include_str!("../../../templates/partials/facets.md"),
+    ),
     ("macros.md", include_str!("../../../templates/macros.md")),
-    ("partials/question.md", include_str!("../../../templates/partials/question.md")),
-    ("partials/results.md", include_str!("../../../templates/partials/results.md")),
-    ("partials/summary.md", include_str!("../../../templates/partials/summary.md")),
-    ("partials/tables.md", include_str!("../../../templates/partials/tables.md")),
-    ("partials/method.md", include_str!("../../../templates/partials/method.md")),
-    ("partials/checks.md", include_str!("../../../templates/partials/checks.md")),
-    ("partials/environment.md", include_str!("../../../templates/partials/environment.md")),
-    ("partials/ledger.md", include_str!("../../../templates/partials/ledger.md")),
-    ("partials/limits.md", include_str!("../../../templates/partials/limits.md")),
-    ("partials/reproduction.md", include_str!("../../../templates/partials/reproduction.md")),
+    (
+        "partials/question.md",
+        include_str!("../../../templates/partials/question.md"),
+    ),
+    (
+        "partials/results.md",
+        include_str!("../../../templates/partials/results.md"),
+    ),
+    (
+        "partials/summary.md",
+        include_str!("../../../templates/partials/summary.md"),
+    ),
+    (
+        "partials/tables.md",
+        include_str!("../../../templates/partials/tables.md"),
+    ),
+    (
+        "partials/method.md",
+        include_str!("../../../templates/partials/method.md"),
+    ),
+    (
+        "partials/checks.md",
+        include_str!("../../../templates/partials/checks.md"),
+    ),
+    (
+        "partials/environment.md",
+        include_str!("../../../templates/partials/environment.md"),
+    ),
+    (
+        "partials/ledger.md",
+        include_str!("../../../templates/partials/ledger.md"),
+    ),
+    (
+        "partials/limits.md",
+        include_str!("../../../templates/partials/limits.md"),
+    ),
+    (
+        "partials/reproduction.md",
+        include_str!("../../../templates/partials/reproduction.md"),
+    ),
 ];
 
 /// Returns the schema of the definitions an experiment may hold: `claims`.
@@ -76,6 +130,10 @@ pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
 
 /// Returns the templates shipped with the binary.
 pub fn shipped() -> Vec<Shipped> {
-    let shipped = |(name, text)| Shipped { collection: "templates", name, text };
+    let shipped = |(name, text)| Shipped {
+        collection: "templates",
+        name,
+        text,
+    };
     TEMPLATES.into_iter().map(shipped).collect()
 }

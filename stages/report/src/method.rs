@@ -42,32 +42,66 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
         };
         say("arrival", arrivals(input));
         say("requests measured", measured(input));
-        say("warm-up requests", each(&values(input, "warmup"), " a cell, kept as rows, in no statistic"));
+        say(
+            "warm-up requests",
+            each(
+                &values(input, "warmup"),
+                " a cell, kept as rows, in no statistic",
+            ),
+        );
         if let Ok(study) = data.study() {
-            say("repetitions", repetitions(&study.spec, &input.stage).to_string());
+            say(
+                "repetitions",
+                repetitions(&study.spec, &input.stage).to_string(),
+            );
         }
         say("endpoint", endpoint(data, input)?);
         say("timeouts", values(input, "timeouts").join("; "));
         let cells = cells(data, input)?;
-        say("prompt lengths by", cells.distinct("length_source")?.join(", "));
+        say(
+            "prompt lengths by",
+            cells.distinct("length_source")?.join(", "),
+        );
         say("tokenizer", cells.distinct("tokenizer")?.join(", "));
-        say("rows", sources(data, input)?.into_keys().collect::<Vec<_>>().join(", "));
+        say(
+            "rows",
+            sources(data, input)?
+                .into_keys()
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
         for (cells, server) in simulated(input) {
-            let of = if cells.is_empty() { String::new() } else { format!(", {cells}") };
+            let of = if cells.is_empty() {
+                String::new()
+            } else {
+                format!(", {cells}")
+            };
             say(&format!("simulated server{of}"), server);
         }
-        let mut others: Vec<&String> =
-            planned(input).filter_map(|c| c.parameters.as_object()).flat_map(|p| p.keys()).collect();
+        let mut others: Vec<&String> = planned(input)
+            .filter_map(|c| c.parameters.as_object())
+            .flat_map(|p| p.keys())
+            .collect();
         others.sort();
         others.dedup();
-        for key in others.into_iter().filter(|k| !ELSEWHERE.contains(&k.as_str())) {
+        for key in others
+            .into_iter()
+            .filter(|k| !ELSEWHERE.contains(&k.as_str()))
+        {
             if !matches!(key.as_str(), "api" | "delivery") {
-                say(&key.replace('-', " "), clipped(&values(input, key).join("; ")));
+                say(
+                    &key.replace('-', " "),
+                    clipped(&values(input, key).join("; ")),
+                );
             }
         }
     }
-    let column =
-        |i: usize| Column::text(["stage", "setting", "value"][i], rows.iter().map(|r| Some(r[i].clone())));
+    let column = |i: usize| {
+        Column::text(
+            ["stage", "setting", "value"][i],
+            rows.iter().map(|r| Some(r[i].clone())),
+        )
+    };
     let table = Table::with_metadata((0..3).map(column).collect(), &[("keys", "stage,setting")]);
     Ok(table.map_err(|e| e.to_string())?)
 }
@@ -89,9 +123,13 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
     for input in load_stages(data) {
         let facts = cells(data, input)?;
         for cell in planned(input) {
-            let Some(definition) = cell.parameters.get("workload") else { continue };
+            let Some(definition) = cell.parameters.get("workload") else {
+                continue;
+            };
             let tokens = facts.tokens(cell)?;
-            let known = found.iter_mut().find(|w| w.stage == input.stage && w.definition == definition);
+            let known = found
+                .iter_mut()
+                .find(|w| w.stage == input.stage && w.definition == definition);
             match (known, tokens) {
                 (Some(known), Some((low, high))) => {
                     let (least, most) = known.tokens.unwrap_or((low, high));
@@ -100,14 +138,21 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
                 (Some(_), None) => {}
                 (None, tokens) => {
                     let name = name(data, input, cell);
-                    found.push(Workload { stage: &input.stage, name, definition, tokens });
+                    found.push(Workload {
+                        stage: &input.stage,
+                        name,
+                        definition,
+                        tokens,
+                    });
                 }
             }
         }
     }
-    let text = |of: &dyn Fn(&Workload<'_>) -> String| found.iter().map(of).map(Some).collect::<Vec<_>>();
+    let text =
+        |of: &dyn Fn(&Workload<'_>) -> String| found.iter().map(of).map(Some).collect::<Vec<_>>();
     let part = |w: &Workload<'_>, key: &str| w.definition.get(key).map(told).unwrap_or_default();
-    let tokens = |of: fn((i64, i64)) -> i64| found.iter().map(|w| w.tokens.map(of)).collect::<Vec<_>>();
+    let tokens =
+        |of: fn((i64, i64)) -> i64| found.iter().map(|w| w.tokens.map(of)).collect::<Vec<_>>();
     let table = Table::with_metadata(
         vec![
             Column::text("stage", text(&|w| w.stage.to_owned())),
@@ -133,13 +178,19 @@ fn load_stages(data: &Data) -> impl Iterator<Item = &Input> {
 }
 
 fn planned(input: &Input) -> impl Iterator<Item = &InputCell> {
-    input.cells.iter().filter(|c| c.status != CellStatus::Excluded)
+    input
+        .cells
+        .iter()
+        .filter(|c| c.status != CellStatus::Excluded)
 }
 
 /// The distinct values of a parameter over the cells, in their order.
 fn values(input: &Input, key: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for value in planned(input).filter_map(|c| c.parameters.get(key)).map(told) {
+    for value in planned(input)
+        .filter_map(|c| c.parameters.get(key))
+        .map(told)
+    {
         if !found.contains(&value) {
             found.push(value);
         }
@@ -148,14 +199,22 @@ fn values(input: &Input, key: &str) -> Vec<String> {
 }
 
 fn each(values: &[String], what: &str) -> String {
-    if values.is_empty() { String::new() } else { format!("{}{what}", values.join(", ")) }
+    if values.is_empty() {
+        String::new()
+    } else {
+        format!("{}{what}", values.join(", "))
+    }
 }
 
 /// How many requests a cell sends after its warm-up, and all cells that are ok together.
 fn measured(input: &Input) -> String {
-    let of_ok = crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
+    let of_ok =
+        crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
     let total: u64 = of_ok.sum();
-    each(&values(input, "requests"), &format!(" a cell; {} in the cells that are ok", thousands(total)))
+    each(
+        &values(input, "requests"),
+        &format!(" a cell; {} in the cells that are ok", thousands(total)),
+    )
 }
 
 /// Writes a count with its thousands apart.
@@ -172,10 +231,13 @@ fn arrivals(input: &Input) -> String {
             Some((way, settings)) => (way.replace('-', " "), settings.clone()),
             None => (told(arrival), Json::Null),
         };
-        let at = ways.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
-            ways.push((way, BTreeMap::new()));
-            ways.len() - 1
-        });
+        let at = ways
+            .iter()
+            .position(|(known, _)| *known == way)
+            .unwrap_or_else(|| {
+                ways.push((way, BTreeMap::new()));
+                ways.len() - 1
+            });
         for (key, value) in settings.as_object().into_iter().flatten() {
             let levels = ways[at].1.entry(key.replace('-', " ")).or_default();
             let level = told(value);
@@ -185,8 +247,15 @@ fn arrivals(input: &Input) -> String {
         }
     }
     let way = |(way, settings): (String, BTreeMap<String, Vec<String>>)| {
-        let settings: Vec<String> = settings.iter().map(|(k, v)| format!("{k} {}", v.join(", "))).collect();
-        if settings.is_empty() { way } else { format!("{way}: {}", settings.join("; ")) }
+        let settings: Vec<String> = settings
+            .iter()
+            .map(|(k, v)| format!("{k} {}", v.join(", ")))
+            .collect();
+        if settings.is_empty() {
+            way
+        } else {
+            format!("{way}: {}", settings.join("; "))
+        }
     };
     ways.into_iter().map(way).collect::<Vec<_>>().join("; ")
 }
@@ -195,7 +264,9 @@ fn arrivals(input: &Input) -> String {
 fn simulated(input: &Input) -> Vec<(String, String)> {
     let mut servers: Vec<(&Json, Vec<&Coordinates>)> = Vec::new();
     for cell in planned(input) {
-        let Some(server) = cell.parameters.pointer("/simulate/server") else { continue };
+        let Some(server) = cell.parameters.pointer("/simulate/server") else {
+            continue;
+        };
         match servers.iter_mut().find(|(known, _)| *known == server) {
             Some((_, cells)) => cells.push(&cell.coordinates),
             None => servers.push((server, vec![&cell.coordinates])),
@@ -207,11 +278,18 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
     let is_whole = |pair: &&str| whole.split(',').any(|known| known == *pair);
     let apart = |cells: &[&Coordinates]| {
         let told = boxes(cells).into_iter().map(|condition| {
-            condition.split(',').filter(|pair| !is_whole(pair)).collect::<Vec<_>>().join(",")
+            condition
+                .split(',')
+                .filter(|pair| !is_whole(pair))
+                .collect::<Vec<_>>()
+                .join(",")
         });
         told.collect::<Vec<_>>().join("; ")
     };
-    servers.into_iter().map(|(server, cells)| (apart(&cells), told(server))).collect()
+    servers
+        .into_iter()
+        .map(|(server, cells)| (apart(&cells), told(server)))
+        .collect()
 }
 
 /// The interface requests went to, and whether answers are streamed.
@@ -225,7 +303,9 @@ fn endpoint(data: &Data, input: &Input) -> Result<String, Miss> {
 }
 
 fn output(workload: &Json) -> String {
-    let Some(output) = workload.get("output") else { return String::new() };
+    let Some(output) = workload.get("output") else {
+        return String::new();
+    };
     let tokens = output.get("tokens").map(told).unwrap_or_default();
     match output.get("mode").and_then(Json::as_str) {
         Some("exact") => format!("{tokens} tokens, end of sequence ignored"),
@@ -237,8 +317,14 @@ fn output(workload: &Json) -> String {
 fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
     let known = ["description", "prompts", "output", "sampling", "tokenizer"];
     let of = |w: &Workload<'_>| {
-        let others = w.definition.as_object()?.iter().filter(|(key, _)| !known.contains(&key.as_str()));
-        let others: Vec<String> = others.map(|(key, value)| format!("{key}: {}", told(value))).collect();
+        let others = w
+            .definition
+            .as_object()?
+            .iter()
+            .filter(|(key, _)| !known.contains(&key.as_str()));
+        let others: Vec<String> = others
+            .map(|(key, value)| format!("{key}: {}", told(value)))
+            .collect();
         (!others.is_empty()).then(|| clipped(&others.join("; ")))
     };
     workloads.iter().map(of).collect()
@@ -248,14 +334,23 @@ fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
 fn name(data: &Data, input: &Input, cell: &InputCell) -> String {
     let settings = |key: &str| {
         let study = data.study().ok()?;
-        study.spec.pointer(&format!("/stages/{}/settings/{key}", input.stage)).cloned()
+        study
+            .spec
+            .pointer(&format!("/stages/{}/settings/{key}", input.stage))
+            .cloned()
     };
     match settings("workload").as_ref().and_then(Json::as_str) {
         Some(text) => match text.split_once("${") {
             None => text.to_owned(),
             Some((_, expression)) => {
-                let axis = expression.split(['.', '}']).next().unwrap_or_default().trim();
-                cell.coordinates.get(axis).map_or_else(|| axis.to_owned(), ToString::to_string)
+                let axis = expression
+                    .split(['.', '}'])
+                    .next()
+                    .unwrap_or_default()
+                    .trim();
+                cell.coordinates
+                    .get(axis)
+                    .map_or_else(|| axis.to_owned(), ToString::to_string)
             }
         },
         None => input.stage.clone(),
@@ -273,11 +368,16 @@ fn told(value: &Json) -> String {
                 return format!("{} to {}", told(from), told(to));
             }
             let pair = |(key, value): (&String, &Json)| match value {
-                Json::Object(inner) if !inner.contains_key("from") => format!("{key}: {}", told(value)),
+                Json::Object(inner) if !inner.contains_key("from") => {
+                    format!("{key}: {}", told(value))
+                }
                 value => format!("{key} {}", told(value)),
             };
             let nested = map.values().any(Json::is_object);
-            map.iter().map(pair).collect::<Vec<_>>().join(if nested { "; " } else { ", " })
+            map.iter()
+                .map(pair)
+                .collect::<Vec<_>>()
+                .join(if nested { "; " } else { ", " })
         }
         other => other.to_string(),
     }
@@ -301,7 +401,11 @@ struct Cells(Option<crate::view::View>);
 
 fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
     let name = format!("{}.cell", input.stage);
-    Ok(Cells(if data.has(&name) { Some(data.view(&name, &Vec::new())?) } else { None }))
+    Ok(Cells(if data.has(&name) {
+        Some(data.view(&name, &Vec::new())?)
+    } else {
+        None
+    }))
 }
 
 impl Cells {
@@ -324,12 +428,17 @@ impl Cells {
     /// The least and the most tokens of a prompt of a cell, if its table tells.
     fn tokens(&self, cell: &InputCell) -> Result<Option<(i64, i64)>, Miss> {
         let columns = ["prompt_tokens_min", "prompt_tokens_max"];
-        let Some(view) = self.0.as_ref().filter(|v| columns.iter().all(|c| v.table.require(c).is_ok()))
+        let Some(view) = self
+            .0
+            .as_ref()
+            .filter(|v| columns.iter().all(|c| v.table.require(c).is_ok()))
         else {
             return Ok(None);
         };
-        let own =
-            view.rows.iter().position(|(part, _)| view.table.parts[*part].coordinates == cell.coordinates);
+        let own = view
+            .rows
+            .iter()
+            .position(|(part, _)| view.table.parts[*part].coordinates == cell.coordinates);
         let Some(row) = own else { return Ok(None) };
         match (view.get(row, columns[0])?, view.get(row, columns[1])?) {
             (Scalar::Int(low), Scalar::Int(high)) => Ok(Some((low, high))),
@@ -346,10 +455,16 @@ mod tests {
 
     #[test]
     fn settings_are_told_as_people_read_them() {
-        assert_eq!(told(&json!({"words": {"length": {"from": 16, "to": 32}}})), "words: length 16 to 32");
+        assert_eq!(
+            told(&json!({"words": {"length": {"from": 16, "to": 32}}})),
+            "words: length 16 to 32"
+        );
         let nested = json!({"decode": {"fixed": "10 ms", "step": 2}, "slots": 8});
         assert_eq!(told(&nested), "decode: fixed 10 ms, step 2; slots 8");
-        assert_eq!(told(&json!({"seed": 1, "temperature": 0.0})), "seed 1, temperature 0.0");
+        assert_eq!(
+            told(&json!({"seed": 1, "temperature": 0.0})),
+            "seed 1, temperature 0.0"
+        );
         assert_eq!(told(&json!({"inter-token": "1 min"})), "inter-token 1 min");
     }
 

@@ -60,7 +60,11 @@ fn walk<'t>(
     for mention in mentions(&template.text) {
         match mention {
             Mention::Declared(section) => {
-                let section = if section == "tables" { &declared.tables } else { &declared.figures };
+                let section = if section == "tables" {
+                    &declared.tables
+                } else {
+                    &declared.figures
+                };
                 section.iter().for_each(|name| names.add(name));
             }
             Mention::Shows(name) => names.add(name),
@@ -76,10 +80,18 @@ fn walk<'t>(
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
     let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
-    for opening in ["table(\"", "figure(\"", "result(\"", "include \"", "declared(\""] {
+    for opening in [
+        "table(\"",
+        "figure(\"",
+        "result(\"",
+        "include \"",
+        "declared(\"",
+    ] {
         for (at, _) in text.match_indices(opening) {
             let rest = &text[at + opening.len()..];
-            let Some((name, _)) = rest.split_once('"') else { continue };
+            let Some((name, _)) = rest.split_once('"') else {
+                continue;
+            };
             let mention = match opening {
                 "include \"" => Mention::Includes(name),
                 "declared(\"" => Mention::Declared(name),
@@ -98,10 +110,19 @@ mod tests {
 
     #[test]
     fn tables_are_numbered_as_they_are_shown_whatever_is_mentioned_before() {
-        let template = |name: &str, text: &str| Template { name: name.to_owned(), text: text.to_owned() };
+        let template = |name: &str, text: &str| Template {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        };
         let templates = [
-            template("main", r#"{{ ref("b") }} {{ table("a") }} {% include "part" %} {{ figure("f") }}"#),
-            template("part", r#"{{ table("b") }} {{ table("a") }} {% include "main" %}"#),
+            template(
+                "main",
+                r#"{{ ref("b") }} {{ table("a") }} {% include "part" %} {{ figure("f") }}"#,
+            ),
+            template(
+                "part",
+                r#"{{ table("b") }} {{ table("a") }} {% include "main" %}"#,
+            ),
         ];
         assert_eq!(shown(&templates, &Declared::default()), ["a", "b", "f"]);
     }

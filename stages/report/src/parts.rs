@@ -15,10 +15,19 @@ use crate::trace::{Entry, Source};
 use crate::{footnotes, ratios, tables};
 
 /// `Table 3` or `Figure 3`: the word and the number of each table and figure that is shown.
-pub(crate) fn labels(parameters: &Parameters, in_order: &[String]) -> BTreeMap<String, (&'static str, i64)> {
-    let words: BTreeMap<&str, &'static str> = (parameters.tables.iter().map(|t| (t.name.as_str(), "Table")))
-        .chain(parameters.figures.iter().map(|f| (f.name.as_str(), "Figure")))
-        .collect();
+pub(crate) fn labels(
+    parameters: &Parameters,
+    in_order: &[String],
+) -> BTreeMap<String, (&'static str, i64)> {
+    let words: BTreeMap<&str, &'static str> =
+        (parameters.tables.iter().map(|t| (t.name.as_str(), "Table")))
+            .chain(
+                parameters
+                    .figures
+                    .iter()
+                    .map(|f| (f.name.as_str(), "Figure")),
+            )
+            .collect();
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
     let mut found = BTreeMap::new();
     for name in in_order {
@@ -35,16 +44,29 @@ impl World {
     /// Returns `Table 3` or `Figure 3` for a declared name, marked as the report's own number.
     pub(crate) fn label(&self, name: &str) -> Result<String, Miss> {
         let Some((word, number)) = self.labels.get(name) else {
-            let Parameters { tables, figures, .. } = &*self.parameters;
-            let names = tables.iter().map(|t| t.name.as_str()).chain(figures.iter().map(|f| f.name.as_str()));
+            let Parameters {
+                tables, figures, ..
+            } = &*self.parameters;
+            let names = tables
+                .iter()
+                .map(|t| t.name.as_str())
+                .chain(figures.iter().map(|f| f.name.as_str()));
             let names: Vec<_> = names.collect();
             return Err(Miss::from(if names.contains(&name) {
                 format!("`{name}` is referred to and never shown: show it with `table` or `figure`")
             } else {
-                format!("no table or figure `{name}` is declared; there are: {}", names.join(", "))
+                format!(
+                    "no table or figure `{name}` is declared; there are: {}",
+                    names.join(", ")
+                )
             }));
         };
-        let entry = Entry::new(Source::Structure, name, Scalar::Int(*number), number.to_string());
+        let entry = Entry::new(
+            Source::Structure,
+            name,
+            Scalar::Int(*number),
+            number.to_string(),
+        );
         Ok(format!("{word} {}", self.trace.mark(entry)))
     }
 
@@ -53,24 +75,42 @@ impl World {
         let label = self.label(name).map_err(error_of)?;
         let figures = &self.parameters.figures;
         let at = figures.iter().position(|f| f.name == name);
-        let at =
-            at.ok_or_else(|| wrong(&format!("`{name}` is a table; show it with `table(\"{name}\")`")))?;
-        self.figures.lock().expect("no holder of this lock panics").insert(at);
+        let at = at.ok_or_else(|| {
+            wrong(&format!(
+                "`{name}` is a table; show it with `table(\"{name}\")`"
+            ))
+        })?;
+        self.figures
+            .lock()
+            .expect("no holder of this lock panics")
+            .insert(at);
         let settings = &figures[at].settings;
-        let title = render_text(self, environment, &format!("title of figure {name}"), &settings.title)?;
-        let caption =
-            render_text(self, environment, &format!("caption of figure {name}"), &settings.caption)?;
+        let title = render_text(
+            self,
+            environment,
+            &format!("title of figure {name}"),
+            &settings.title,
+        )?;
+        let caption = render_text(
+            self,
+            environment,
+            &format!("caption of figure {name}"),
+            &settings.caption,
+        )?;
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(error_of)?;
         let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
-        let marks = crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
+        let marks =
+            crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
         let notes = lacks.of_figure();
         let notes = match &settings.no_footnotes {
             Some(reason) => footnotes::left_out(self, environment, name, reason, &notes)?,
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
-        Ok(format!("![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{marks}{notes}"))
+        Ok(format!(
+            "![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{marks}{notes}"
+        ))
     }
 }
 
@@ -78,9 +118,21 @@ impl World {
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("declared", move |section: &str| match section {
-        "tables" => Ok(w.parameters.tables.iter().map(|t| t.name.clone()).collect::<Vec<_>>()),
-        "figures" => Ok(w.parameters.figures.iter().map(|f| f.name.clone()).collect()),
-        other => Err(wrong(&format!("`declared` lists `tables` or `figures`, not `{other}`"))),
+        "tables" => Ok(w
+            .parameters
+            .tables
+            .iter()
+            .map(|t| t.name.clone())
+            .collect::<Vec<_>>()),
+        "figures" => Ok(w
+            .parameters
+            .figures
+            .iter()
+            .map(|f| f.name.clone())
+            .collect()),
+        other => Err(wrong(&format!(
+            "`declared` lists `tables` or `figures`, not `{other}`"
+        ))),
     });
     let w = world.clone();
     environment.add_function("stages", move |kind: &str| {
@@ -88,39 +140,71 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         stages.map(|s| s.stage.clone()).collect::<Vec<_>>()
     });
     let w = world.clone();
-    environment.add_function("outputs", move |stage: &str, columns: Option<Vec<String>>| {
-        let columns = columns.unwrap_or_default();
-        let mut names = Vec::new();
-        for name in w.data.tables_of(stage) {
-            if columns.is_empty() || w.data.view(&name, &Vec::new()).map_err(error_of)?.table.has(&columns) {
-                names.push(name);
+    environment.add_function(
+        "outputs",
+        move |stage: &str, columns: Option<Vec<String>>| {
+            let columns = columns.unwrap_or_default();
+            let mut names = Vec::new();
+            for name in w.data.tables_of(stage) {
+                if columns.is_empty()
+                    || w.data
+                        .view(&name, &Vec::new())
+                        .map_err(error_of)?
+                        .table
+                        .has(&columns)
+                {
+                    names.push(name);
+                }
             }
-        }
-        Ok::<_, Error>(names)
-    });
+            Ok::<_, Error>(names)
+        },
+    );
     let w = world.clone();
     environment.add_function("whole_table", move |state: &State, name: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(tables::whole(&w, state.env(), name)?)))
+        Ok::<_, Error>(Value::from_object(Shown(tables::whole(
+            &w,
+            state.env(),
+            name,
+        )?)))
     });
     let w = world.clone();
     environment.add_function("facets", move |state: &State, stage: &str| {
         let name = format!("{}{stage}", crate::environment::FACETS);
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
+            &w,
+            state.env(),
+            &name,
+            &[],
+        )?)))
     });
     let w = world.clone();
     environment.add_function("setup", move |state: &State, stage: &str| {
         let name = format!("{}{stage}", crate::setup::SETUP);
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &[])?)))
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
+            &w,
+            state.env(),
+            &name,
+            &[],
+        )?)))
     });
     let w = world.clone();
     environment.add_function("differences", move |state: &State, stage: &str| {
         let name = format!("{}{stage}", crate::environment::FACETS);
         let states = ["planned", "confound", "unmatched"];
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(&w, state.env(), &name, &states)?)))
+        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
+            &w,
+            state.env(),
+            &name,
+            &states,
+        )?)))
     });
     let w = world.clone();
     environment.add_function("sides", move |table: &str, column: &str| {
-        shown(ratios::sides(&w, &w.data.view(table, &Vec::new()).map_err(error_of)?, column))
+        shown(ratios::sides(
+            &w,
+            &w.data.view(table, &Vec::new()).map_err(error_of)?,
+            column,
+        ))
     });
     let w = world.clone();
     environment.add_function("ref", move |name: &str| shown(w.label(name)));
@@ -134,8 +218,10 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         let text = match &w.parameters.title {
             Some(title) => render_text(&w, state.env(), "title", title)?,
             None => {
-                let titled = w.data.study().map_err(|e| error_of(e.into()))?.spec["title"].is_string();
-                w.spec(if titled { "title" } else { "name" }, "").map_err(error_of)?
+                let titled =
+                    w.data.study().map_err(|e| error_of(e.into()))?.spec["title"].is_string();
+                w.spec(if titled { "title" } else { "name" }, "")
+                    .map_err(error_of)?
             }
         };
         Ok::<_, Error>(Value::from_object(Shown(text)))

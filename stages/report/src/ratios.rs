@@ -15,7 +15,11 @@ use crate::view::View;
 ///
 /// # Errors
 /// The reason and the remedy.
-pub(crate) fn check_factor(ratio: Option<&Ratio>, column: &str, format: &str) -> Result<(), String> {
+pub(crate) fn check_factor(
+    ratio: Option<&Ratio>,
+    column: &str,
+    format: &str,
+) -> Result<(), String> {
     if ratio.is_some() || !is_factor(format) {
         return Ok(());
     }
@@ -60,13 +64,24 @@ const NAME_BOTH: &str = "name both, as the column calls them, in the same paragr
 pub(crate) fn check(extracted: &Extracted) -> Vec<Finding> {
     let mut blocks: Option<Vec<Range<usize>>> = None;
     let mut found = Vec::new();
-    for span in extracted.spans.iter().filter(|s| is_factor(&s.entry.format)) {
-        let Some(ratio) = &span.entry.ratio else { continue };
+    for span in extracted
+        .spans
+        .iter()
+        .filter(|s| is_factor(&s.entry.format))
+    {
+        let Some(ratio) = &span.entry.ratio else {
+            continue;
+        };
         let blocks = blocks.get_or_insert_with(|| blocks_of(&extracted.markdown));
         let after = blocks.partition_point(|b| b.end <= span.bytes.start);
         let block = blocks.get(after).filter(|b| b.start <= span.bytes.start);
         if !block.is_some_and(|b| names_both(&extracted.markdown[b.clone()], ratio)) {
-            found.push(finding_of(&extracted.markdown, &span.bytes, UNNAMED, NAME_BOTH));
+            found.push(finding_of(
+                &extracted.markdown,
+                &span.bytes,
+                UNNAMED,
+                NAME_BOTH,
+            ));
         }
     }
     found
@@ -75,7 +90,9 @@ pub(crate) fn check(extracted: &Extracted) -> Vec<Finding> {
 /// Whether a text names both sides.
 pub(crate) fn names_both(text: &str, ratio: &Ratio) -> bool {
     let text = folded(text);
-    [&ratio.numerator, &ratio.denominator].iter().all(|side| text.contains(&folded(side)))
+    [&ratio.numerator, &ratio.denominator]
+        .iter()
+        .all(|side| text.contains(&folded(side)))
 }
 
 /// The stretches of text in which a reader looks for what a factor is of, ascending: paragraphs and headings,
@@ -110,6 +127,10 @@ fn blocks_of(markdown: &str) -> Vec<Range<usize>> {
 /// Lower case, without emphasis, underscores and line breaks as spaces.
 fn folded(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !matches!(c, '*' | '`')).collect();
-    let words: Vec<String> = plain.replace('_', " ").split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<String> = plain
+        .replace('_', " ")
+        .split_whitespace()
+        .map(str::to_lowercase)
+        .collect();
     words.join(" ")
 }

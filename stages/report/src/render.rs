@@ -45,7 +45,10 @@ pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Resul
     // What is named in so many words is read at once: each later fetch renders anew.
     let tables = parameters.tables.iter().map(|t| t.settings.from.as_str());
     let figures = parameters.figures.iter().map(|f| f.settings.table.as_str());
-    let in_templates = parameters.templates.iter().flat_map(|t| t.text.split(['"', '\'']));
+    let in_templates = parameters
+        .templates
+        .iter()
+        .flat_map(|t| t.text.split(['"', '\'']));
     data.read_ahead(tables.chain(figures).chain(in_templates), store);
     loop {
         match attempt(&parameters, data) {
@@ -80,17 +83,39 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     install(&mut environment, &world);
     for (number, template) in parameters.templates.iter().enumerate() {
         let marked = instrument(number, &template.text);
-        environment.add_template_owned(template.name.clone(), marked).map_err(|e| describe(&e))?;
+        environment
+            .add_template_owned(template.name.clone(), marked)
+            .map_err(|e| describe(&e))?;
     }
-    let first = parameters.templates.first().ok_or("the report has no template")?;
-    let template = environment.get_template(&first.name).map_err(|e| describe(&e))?;
+    let first = parameters
+        .templates
+        .first()
+        .ok_or("the report has no template")?;
+    let template = environment
+        .get_template(&first.name)
+        .map_err(|e| describe(&e))?;
     let rendered = template.render(()).map_err(|e| describe(&e))?;
     let extracted = extract(&crate::blocks::separated(&rendered), &world.trace)?;
     let mut outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
-    let recorded = world.statements.lock().expect("no holder of this lock panics").clone();
+    let recorded = world
+        .statements
+        .lock()
+        .expect("no holder of this lock panics")
+        .clone();
     let words = check_words(&extracted, &recorded, &parameters.literals);
-    let mut names: Vec<String> = parameters.templates.iter().map(|t| t.name.clone()).collect();
-    names.extend(world.texts.lock().expect("no holder of this lock panics").iter().cloned());
+    let mut names: Vec<String> = parameters
+        .templates
+        .iter()
+        .map(|t| t.name.clone())
+        .collect();
+    names.extend(
+        world
+            .texts
+            .lock()
+            .expect("no holder of this lock panics")
+            .iter()
+            .cloned(),
+    );
     let mut refused = Vec::new();
     let phrases = crate::claims::forbidden(&extracted, &world);
     let factors = crate::ratios::check(&extracted);
@@ -110,20 +135,34 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     }
     outcome.literals.extend(words.literals);
     let mut figures = Vec::new();
-    let used = world.figures.lock().expect("no holder of this lock panics").clone();
+    let used = world
+        .figures
+        .lock()
+        .expect("no holder of this lock panics")
+        .clone();
     for at in used {
         let figure = &parameters.figures[at];
         let (svg, digests) = draw(&world, &environment, data, &figure.settings)
             .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
         let (name, table) = (figure.name.clone(), figure.settings.table.clone());
-        figures.push(Drawn { name, svg, table, digests });
+        figures.push(Drawn {
+            name,
+            svg,
+            table,
+            digests,
+        });
     }
     let mut spans = extracted.spans;
     spans.extend(outcome.literals);
     spans.sort_by_key(|s| (s.bytes.start, s.bytes.end));
     let trace = trace_table(&spans).map_err(|e| e.to_string())?;
-    let statements = statements_table(&recorded, &extracted.statements, &extracted.markdown, &names)
-        .map_err(|e| e.to_string())?;
+    let statements = statements_table(
+        &recorded,
+        &extracted.statements,
+        &extracted.markdown,
+        &names,
+    )
+    .map_err(|e| e.to_string())?;
     let html = html::page(&html::Parts {
         markdown: &extracted.markdown,
         spans: &spans,
@@ -131,7 +170,14 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         recorded: &recorded,
         figures: &figures,
     });
-    Ok(Report { markdown: extracted.markdown, trace, statements, derived: data.derived(), figures, html })
+    Ok(Report {
+        markdown: extracted.markdown,
+        trace,
+        statements,
+        derived: data.derived(),
+        figures,
+        html,
+    })
 }
 
 fn told(miss: Miss) -> String {
@@ -148,7 +194,9 @@ fn draw(
     settings: &FigureSettings,
 ) -> Result<(String, Vec<Digest>), String> {
     let text = |what: &str, text: &str| {
-        render_text(world, environment, what, text).map(|t| unmarked(&t)).map_err(|e| describe(&e))
+        render_text(world, environment, what, text)
+            .map(|t| unmarked(&t))
+            .map_err(|e| describe(&e))
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;
@@ -164,11 +212,24 @@ fn refusal(findings: &[Finding], what: &str, extracted: &Extracted, names: &[Str
     let s = if count == 1 { "" } else { "s" };
     let mut message = format!("the {what} check refuses {count} {what}{s}");
     for finding in findings {
-        let from = extracted
-            .origin(finding.at)
-            .and_then(|o| Some(format!("{}:{}:{}", names.get(o.template)?, o.line, o.column)));
+        let from = extracted.origin(finding.at).and_then(|o| {
+            Some(format!(
+                "{}:{}:{}",
+                names.get(o.template)?,
+                o.line,
+                o.column
+            ))
+        });
         let from = from.unwrap_or_else(|| "template".to_owned());
-        let Finding { line, column, text, context, reason, remedy, .. } = finding;
+        let Finding {
+            line,
+            column,
+            text,
+            context,
+            reason,
+            remedy,
+            ..
+        } = finding;
         let _ = write!(
             message,
             "\n  {from} (report {line}:{column}): `{text}`: {reason}\n    | {}\n    hint: {remedy}",
@@ -188,23 +249,37 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
         }
         source = cause.source();
     }
-    let place = place_of(innermost).or_else(|| place_of(error)).unwrap_or_default();
-    let detail = innermost.detail().map_or_else(|| innermost.kind().to_string(), str::to_owned);
+    let place = place_of(innermost)
+        .or_else(|| place_of(error))
+        .unwrap_or_default();
+    let detail = innermost
+        .detail()
+        .map_or_else(|| innermost.kind().to_string(), str::to_owned);
     let snippet = innermost
         .template_source()
         .zip(innermost.range())
         .and_then(|(text, range)| text.get(range))
         .map(|text| format!(" (in `{}`)", unmarked(text)));
-    format!("{place}{}{}", unmarked(&detail), snippet.unwrap_or_default())
+    format!(
+        "{place}{}{}",
+        unmarked(&detail),
+        snippet.unwrap_or_default()
+    )
 }
 
 /// Returns `NAME:LINE:COLUMN: `, the column as it is in the template before it was marked.
 fn place_of(error: &minijinja::Error) -> Option<String> {
     let (name, line) = (error.name()?, error.line()?);
-    let before = error.template_source().zip(error.range()).and_then(|(text, range)| text.get(..range.start));
+    let before = error
+        .template_source()
+        .zip(error.range())
+        .and_then(|(text, range)| text.get(..range.start));
     let column = before.map(|text| {
         let start = text.rfind('\n').map_or(0, |i| i + 1);
         unmarked(&text[start..]).chars().count() + 1
     });
-    Some(column.map_or_else(|| format!("{name}:{line}: "), |column| format!("{name}:{line}:{column}: ")))
+    Some(column.map_or_else(
+        || format!("{name}:{line}: "),
+        |column| format!("{name}:{line}:{column}: "),
+    ))
 }

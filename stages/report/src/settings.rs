@@ -231,9 +231,12 @@ pub struct FigureSettings {
 }
 
 /// Reads settings into canonical parameters; every mistake found.
-pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parameters, Vec<Problem>> {
-    let settings: Settings =
-        serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+pub(crate) fn canonical(
+    settings: &Json,
+    library: &dyn Library,
+) -> Result<Parameters, Vec<Problem>> {
+    let settings: Settings = serde_json::from_value(settings.clone())
+        .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
     let mut problems = Vec::new();
     let find = |name: &str| library.find("templates", name)?.as_str().map(str::to_owned);
     let templates = match closure(&settings.template, &find) {
@@ -241,11 +244,16 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
         Err(wrong) => {
             let known = library.names("templates");
             // Parts of templates are offered only where one of them is included.
-            let offered =
-                |part: bool| known.iter().filter(move |n| part || !n.contains('/') && *n != "macros.md");
+            let offered = |part: bool| {
+                known
+                    .iter()
+                    .filter(move |n| part || !n.contains('/') && *n != "macros.md")
+            };
             problems.extend(wrong.into_iter().map(|wrong| {
                 let problem = Problem::at(&["template"], wrong.message);
-                let Some(name) = wrong.missing else { return problem };
+                let Some(name) = wrong.missing else {
+                    return problem;
+                };
                 let names = offered(name != settings.template).map(String::as_str);
                 problem.hint(remedy(&name, "templates", names))
             }));
@@ -265,20 +273,33 @@ pub(crate) fn canonical(settings: &Json, library: &dyn Library) -> Result<Parame
         check_figure(figure, &mut problems);
         // `ref("name")` and the numbering could not tell them apart.
         if tables.iter().any(|t| t.name == figure.name) {
-            let message = format!("a table is named `{}`, too: give them different names", figure.name);
+            let message = format!(
+                "a table is named `{}`, too: give them different names",
+                figure.name
+            );
             problems.push(Problem::at(&["figures", &figure.name], message));
         }
     }
     for literal in &settings.literals {
         if literal.reason.trim().is_empty() || literal.text.trim().is_empty() {
-            problems.push(Problem::at(&["literals"], "a literal needs its text and a reason"));
+            problems.push(Problem::at(
+                &["literals"],
+                "a literal needs its text and a reason",
+            ));
         }
     }
     let claims = claims(settings.claims, library, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    Ok(Parameters { title: settings.title, templates, tables, figures, literals: settings.literals, claims })
+    Ok(Parameters {
+        title: settings.title,
+        templates,
+        tables,
+        figures,
+        literals: settings.literals,
+        claims,
+    })
 }
 
 fn claims(
@@ -298,10 +319,15 @@ fn claims(
             Ok(settings) => match settings.check() {
                 Ok(()) => found.push(Named { name, settings }),
                 Err(message) => {
-                    problems.push(Problem::at(&["claims"], format!("claim `{name}`: {message}")));
+                    problems.push(Problem::at(
+                        &["claims"],
+                        format!("claim `{name}`: {message}"),
+                    ));
                 }
             },
-            Err(error) => problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}"))),
+            Err(error) => {
+                problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}")))
+            }
         }
     }
     found
@@ -354,7 +380,10 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     if let Err(message) = check_format(&settings.format) {
         problems.push(Problem::at(&["figures", &figure.name, "format"], message));
     }
-    let plain = figure.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let plain = figure
+        .name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if !plain {
         let message = "a figure's name becomes a file name: letters, digits, `-` and `_` only";
         problems.push(Problem::at(&["figures", &figure.name], message));

@@ -15,22 +15,54 @@ pub(crate) const SETUP: &str = "setup-";
 /// What is told first, and the facets that tell it: the first there is.
 const ITEMS: &[(&str, &[&str])] = &[
     ("Processor", &["host.cpu_model", "server.facets.cpu_model"]),
-    ("Logical cores", &["host.cpu_count", "server.facets.cpu_count"]),
-    ("Memory (GiB)", &["host.memory_gib", "server.facets.memory_gib"]),
+    (
+        "Logical cores",
+        &["host.cpu_count", "server.facets.cpu_count"],
+    ),
+    (
+        "Memory (GiB)",
+        &["host.memory_gib", "server.facets.memory_gib"],
+    ),
     ("GPUs", &["host.gpu_count"]),
     ("GPU", &["host.gpus", "host.gpus.0.name"]),
     ("GPU driver", &["host.gpu_driver"]),
     ("Operating system", &["host.os"]),
     ("Architecture", &["host.arch"]),
-    ("Engine", &["environment.engine.title", "environment.engine.name", "server.engine.title"]),
-    ("Engine version", &["environment.engine.version", "server.engine.version"]),
+    (
+        "Engine",
+        &[
+            "environment.engine.title",
+            "environment.engine.name",
+            "server.engine.title",
+        ],
+    ),
+    (
+        "Engine version",
+        &["environment.engine.version", "server.engine.version"],
+    ),
     ("Engine package", &["environment.engine.packages.0.name"]),
-    ("Package SHA-256", &["environment.engine.packages.0.files.0.sha256"]),
-    ("Model", &["environment.model.title", "environment.model.name", "server.model.title"]),
-    ("Weights SHA-256", &["environment.model.sha256", "server.model.sha256"]),
+    (
+        "Package SHA-256",
+        &["environment.engine.packages.0.files.0.sha256"],
+    ),
+    (
+        "Model",
+        &[
+            "environment.model.title",
+            "environment.model.name",
+            "server.model.title",
+        ],
+    ),
+    (
+        "Weights SHA-256",
+        &["environment.model.sha256", "server.model.sha256"],
+    ),
     ("API", &["server.api"]),
     ("Slots", &["server.limits.slots"]),
-    ("Context per slot (tokens)", &["server.limits.context_per_slot"]),
+    (
+        "Context per slot (tokens)",
+        &["server.limits.context_per_slot"],
+    ),
 ];
 
 /// The row that names the settings which are not the engine's defaults.
@@ -45,26 +77,40 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     if name == "commands" {
         return commands(data).map(Some);
     }
-    let Some(stage) = name.strip_prefix(SETUP) else { return Ok(None) };
+    let Some(stage) = name.strip_prefix(SETUP) else {
+        return Ok(None);
+    };
     let input = data.input(stage)?;
     let sides = sides(data, input)?;
     let defaults = defaults(data)?;
     let mut rows: Vec<(&str, Vec<Option<String>>, &'static str)> = Vec::new();
     for (item, keys) in ITEMS {
         let value = |facets: &Facets, key: &str| facets.get(key).filter(|v| is_told(v)).cloned();
-        let known = keys.iter().find(|key| sides.groups.iter().any(|(_, f)| value(f, key).is_some()));
+        let known = keys
+            .iter()
+            .find(|key| sides.groups.iter().any(|(_, f)| value(f, key).is_some()));
         if let Some(key) = known {
             let values = sides.groups.iter().map(|(_, f)| value(f, key)).collect();
-            rows.push((item, values, sides.stands.get(*key).copied().unwrap_or("same")));
+            rows.push((
+                item,
+                values,
+                sides.stands.get(*key).copied().unwrap_or("same"),
+            ));
         }
     }
-    let changed: Vec<Option<String>> =
-        sides.groups.iter().map(|(_, facets)| changed(facets, &defaults)).collect();
+    let changed: Vec<Option<String>> = sides
+        .groups
+        .iter()
+        .map(|(_, facets)| changed(facets, &defaults))
+        .collect();
     if changed.iter().any(Option::is_some) {
         // The state that a reader must know of first.
         let states = ["confound", "unmatched", "planned", "follows"];
         let of_settings = |state: &&&str| {
-            sides.stands.iter().any(|(key, s)| key.starts_with("server.settings.") && *s == **state)
+            sides
+                .stands
+                .iter()
+                .any(|(key, s)| key.starts_with("server.settings.") && *s == **state)
         };
         let state = states.iter().find(of_settings).copied().unwrap_or("same");
         rows.push((SETTINGS, changed, state));
@@ -91,7 +137,8 @@ fn commands(data: &Data) -> Result<Table, Miss> {
     for input in data.stages().iter().filter(|s| s.kind == "serve") {
         let sides = sides(data, input)?;
         for (title, (_, facets)) in sides.titles(&input.stage).into_iter().zip(&sides.groups) {
-            let parts = ["program", "arguments"].map(|part| facets.get(&format!("server.command.{part}")));
+            let parts =
+                ["program", "arguments"].map(|part| facets.get(&format!("server.command.{part}")));
             let command: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
             if !command.is_empty() {
                 rows.push([input.stage.clone(), title, command.join(" ")]);
@@ -106,29 +153,50 @@ fn commands(data: &Data) -> Result<Table, Miss> {
 
 /// Writes the settings of a server that are not its engine's defaults; `None` if it tells no settings.
 fn changed(facets: &Facets, defaults: &BTreeMap<String, Facets>) -> Option<String> {
-    let settings =
-        facets.iter().filter_map(|(key, value)| Some((key.strip_prefix("server.settings.")?, value)));
+    let settings = facets
+        .iter()
+        .filter_map(|(key, value)| Some((key.strip_prefix("server.settings.")?, value)));
     let settings: Vec<(&str, &String)> = settings.collect();
     if settings.is_empty() {
         return None;
     }
-    let known = facets.get("server.engine.name").and_then(|engine| defaults.get(engine));
-    let known = known.or_else(|| if defaults.len() == 1 { defaults.values().next() } else { None });
-    let is_default =
-        |key: &str, value: &String| known.and_then(|d| d.get(&format!("{key}.default"))) == Some(value);
+    let known = facets
+        .get("server.engine.name")
+        .and_then(|engine| defaults.get(engine));
+    let known = known.or_else(|| {
+        if defaults.len() == 1 {
+            defaults.values().next()
+        } else {
+            None
+        }
+    });
+    let is_default = |key: &str, value: &String| {
+        known.and_then(|d| d.get(&format!("{key}.default"))) == Some(value)
+    };
     let apart: Vec<String> = settings
         .into_iter()
         .filter(|(key, value)| !is_default(key, value))
         .map(|(key, value)| format!("{key}: {value}"))
         .collect();
-    Some(if apart.is_empty() { "none".to_owned() } else { apart.join("; ") })
+    Some(if apart.is_empty() {
+        "none".to_owned()
+    } else {
+        apart.join("; ")
+    })
 }
 
 /// The settings that the engines' definitions declare, by engine.
 fn defaults(data: &Data) -> Result<BTreeMap<String, Facets>, Miss> {
     let mut found = BTreeMap::new();
-    for cell in data.stages().iter().filter(|s| s.kind == "provision").flat_map(ok) {
-        let Some(artifact) = cell.outputs.get("environment") else { continue };
+    for cell in data
+        .stages()
+        .iter()
+        .filter(|s| s.kind == "provision")
+        .flat_map(ok)
+    {
+        let Some(artifact) = cell.outputs.get("environment") else {
+            continue;
+        };
         let document = data.by_digest(&artifact.digest)?;
         let engine = document.pointer("/engine/name").and_then(Json::as_str);
         let settings = document.pointer("/engine/definition/settings");

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pipeline::stage::{Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind};
+use pipeline::stage::{
+    Class, Done, Failure, Job, Json, Library, Media, Output, Problem, StageKind,
+};
 
 use crate::data::Data;
 use crate::render::render;
@@ -54,8 +56,15 @@ impl StageKind for Report {
             outputs.push(Output::table(name.clone(), table)?);
         }
         for figure in report.figures {
-            outputs.push(Output::text(format!("figures/{}.svg", figure.name), Media::Svg, figure.svg));
+            outputs.push(Output::text(
+                format!("figures/{}.svg", figure.name),
+                Media::Svg,
+                figure.svg,
+            ));
         }
-        Ok(Done { outputs, ..Done::default() })
+        Ok(Done {
+            outputs,
+            ..Done::default()
+        })
     }
 }

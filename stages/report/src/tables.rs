@@ -12,27 +12,43 @@ use crate::trace::{Entry, Source, unmarked};
 use crate::view::View;
 
 /// Returns the Markdown of a declared table with its caption, marks in it.
-pub(crate) fn render(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+pub(crate) fn render(
+    world: &World,
+    environment: &Environment<'_>,
+    name: &str,
+) -> Result<String, Error> {
     let label = world.label(name).map_err(error_of)?;
     let found = world.parameters.tables.iter().find(|t| t.name == name);
     let settings = &found
-        .ok_or_else(|| error_of(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into()))?
+        .ok_or_else(|| {
+            error_of(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into())
+        })?
         .settings;
     let only = declared(&settings.only);
     let mut view = world.data.view(&settings.from, &only).map_err(error_of)?;
     view.sort(&settings.order).map_err(error_of)?;
-    let caption = render_text(world, environment, &format!("caption of table {name}"), &settings.caption)?;
+    let caption = render_text(
+        world,
+        environment,
+        &format!("caption of table {name}"),
+        &settings.caption,
+    )?;
     let lacks = footnotes::of(world, &settings.from, &view, &only).map_err(error_of)?;
     let mut notes = lacks.of_table();
     let body = match (view.rows.is_empty(), &settings.no_footnotes) {
-        (true, _) => settings.empty.clone().unwrap_or_else(|| "No row.".to_owned()),
+        (true, _) => settings
+            .empty
+            .clone()
+            .unwrap_or_else(|| "No row.".to_owned()),
         (false, None) => grid(world, environment, settings, &view, &lacks.markers)?,
         (false, Some(_)) => grid(world, environment, settings, &view, &[])?,
     };
     if let Some(reason) = &settings.no_footnotes {
         notes = footnotes::left_out(world, environment, name, reason, &notes)?;
     }
-    Ok([vec![format!("**{label}.** {caption}"), body], notes].concat().join("\n\n"))
+    Ok([vec![format!("**{label}.** {caption}"), body], notes]
+        .concat()
+        .join("\n\n"))
 }
 
 /// The most columns and rows of a table that nobody chose.
@@ -65,17 +81,30 @@ const TELLING: &[&str] = &[
 /// Returns the columns of a table that nobody chose: all of them while they are few, else those
 /// that tell its rows apart with the most telling ones behind them.
 fn choose(known: &[String], keys: &[String]) -> Vec<String> {
-    let ends_interval =
-        |c: &String| c.strip_suffix("ci_high").is_some_and(|stem| known.contains(&format!("{stem}ci_low")));
-    let mut shown: Vec<String> = known.iter().filter(|c| !ends_interval(c)).cloned().collect();
+    let ends_interval = |c: &String| {
+        c.strip_suffix("ci_high")
+            .is_some_and(|stem| known.contains(&format!("{stem}ci_low")))
+    };
+    let mut shown: Vec<String> = known
+        .iter()
+        .filter(|c| !ends_interval(c))
+        .cloned()
+        .collect();
     if shown.len() > WHOLE.0 {
         // An aggregate has a mean and its interval for each column it was made of.
         let of_means = |c: &&String| {
-            let stem = c.strip_suffix("_mean").or_else(|| c.strip_suffix("_ci_low"));
+            let stem = c
+                .strip_suffix("_mean")
+                .or_else(|| c.strip_suffix("_ci_low"));
             stem.is_some_and(|stem| known.contains(&format!("{stem}_ci_low")))
         };
-        let named = TELLING.iter().filter_map(|name| shown.iter().find(|c| c == name));
-        let telling: Vec<String> = named.chain(shown.iter().filter(of_means)).cloned().collect();
+        let named = TELLING
+            .iter()
+            .filter_map(|name| shown.iter().find(|c| c == name));
+        let telling: Vec<String> = named
+            .chain(shown.iter().filter(of_means))
+            .cloned()
+            .collect();
         if !telling.is_empty() {
             let is_key = |c: &&String| keys.contains(c) && !telling.contains(c);
             shown = [shown.iter().filter(is_key).cloned().collect(), telling].concat();
@@ -86,41 +115,62 @@ fn choose(known: &[String], keys: &[String]) -> Vec<String> {
 }
 
 /// Returns the most telling columns and the first rows of a table: for reports that declare none.
-pub(crate) fn whole(world: &World, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
+pub(crate) fn whole(
+    world: &World,
+    environment: &Environment<'_>,
+    name: &str,
+) -> Result<String, Error> {
     let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
     let rows = view.rows.len();
     if rows == 0 {
         return Ok("No row.".to_owned());
     }
-    let is_empty = |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
-    let known: Vec<String> = view.table.columns.iter().filter(|c| !is_empty(c)).cloned().collect();
+    let is_empty =
+        |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
+    let known: Vec<String> = view
+        .table
+        .columns
+        .iter()
+        .filter(|c| !is_empty(c))
+        .cloned()
+        .collect();
     let mut columns = choose(&known, &view.keys);
     // Sides that are the same in all rows stand in the heads.
-    if ["mean_a", "mean_b"].iter().all(|c| columns.iter().any(|s| s == c) && side(&view, c).is_some()) {
+    if ["mean_a", "mean_b"]
+        .iter()
+        .all(|c| columns.iter().any(|s| s == c) && side(&view, c).is_some())
+    {
         columns.retain(|c| c != "a" && c != "b");
     }
     view.rows.truncate(WHOLE.1);
     let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
     for column in &mut settings.columns {
-        let is_float =
-            (0..view.rows.len()).any(|i| matches!(view.get(i, &column.column), Ok(Scalar::Float(_))));
+        let is_float = (0..view.rows.len())
+            .any(|i| matches!(view.get(i, &column.column), Ok(Scalar::Float(_))));
         if column.format.is_empty() && is_float && !view.keys.contains(&column.column) {
             column.format = ",".to_owned();
         }
-        let high = column.column.strip_suffix("ci_low").map(|stem| format!("{stem}ci_high"));
+        let high = column
+            .column
+            .strip_suffix("ci_low")
+            .map(|stem| format!("{stem}ci_high"));
         column.to = high.filter(|high| known.contains(high));
     }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
     let intervals = settings.columns.iter().filter(|c| c.to.is_some());
-    let intervals: Vec<String> = intervals.filter_map(|c| interval_note(world, &view, c)).collect();
+    let intervals: Vec<String> = intervals
+        .filter_map(|c| interval_note(world, &view, c))
+        .collect();
     if !intervals.is_empty() {
         parts.push(format!("{}.", intervals.join("; ")));
     }
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(error_of)?;
-        parts.push(format!("More columns or rows: `benchtrail show {experiment}.yaml {name}`."));
+        parts.push(format!(
+            "More columns or rows: `benchtrail show {experiment}.yaml {name}`."
+        ));
     }
     parts.extend(lacks.of_table());
     Ok(parts.join("\n\n"))
@@ -146,7 +196,12 @@ pub(crate) fn side_by_side(
         }
     }
     if view.rows.is_empty() {
-        return Ok(if states.is_empty() { "Nothing is recorded." } else { "" }.to_owned());
+        return Ok(if states.is_empty() {
+            "Nothing is recorded."
+        } else {
+            ""
+        }
+        .to_owned());
     }
     let settings = plain(name, view.table.columns.iter(), "not there");
     grid(world, environment, &settings, &view, &[])
@@ -154,9 +209,21 @@ pub(crate) fn side_by_side(
 
 /// Says what an interval is, as the schema of the table describes its lower end.
 fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<String> {
-    let description = view.table.parts.first()?.content.description(&column.column)?;
-    let what = description.strip_prefix("lower end of ")?.trim_start_matches("the ").to_owned();
-    Some(format!("*{}*: {}", own_heading(world, view, column), of_schema(world, view, &column.column, what)))
+    let description = view
+        .table
+        .parts
+        .first()?
+        .content
+        .description(&column.column)?;
+    let what = description
+        .strip_prefix("lower end of ")?
+        .trim_start_matches("the ")
+        .to_owned();
+    Some(format!(
+        "*{}*: {}",
+        own_heading(world, view, column),
+        of_schema(world, view, &column.column, what)
+    ))
 }
 
 /// The settings of a table that nobody declared: columns as they are.
@@ -164,7 +231,12 @@ fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) 
     let column = |column: &String| ColumnSettings {
         column: column.clone(),
         heading: None,
-        format: if column == "p" || column.ends_with("_p") { "p" } else { "" }.to_owned(),
+        format: if column == "p" || column.ends_with("_p") {
+            "p"
+        } else {
+            ""
+        }
+        .to_owned(),
         null: null.to_owned(),
         to: None,
     };
@@ -196,9 +268,12 @@ fn grid(
         let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
         numeric.push(values.iter().any(|v| v.as_f64().is_some()));
         let text = match &column.heading {
-            Some(heading) => {
-                render_text(world, environment, &format!("heading `{}`", column.column), heading)?
-            }
+            Some(heading) => render_text(
+                world,
+                environment,
+                &format!("heading `{}`", column.column),
+                heading,
+            )?,
             None => own_heading(world, view, column),
         };
         if let Some(ratio) = view.table.ratio(&column.column)
@@ -207,7 +282,8 @@ fn grid(
             match ratios.iter_mut().find(|(known, _)| *known == ratio) {
                 Some((_, note)) => *note = format!("*{text}*, {note}"),
                 None => {
-                    let sides = crate::ratios::sides(world, view, &column.column).map_err(error_of)?;
+                    let sides =
+                        crate::ratios::sides(world, view, &column.column).map_err(error_of)?;
                     ratios.push((ratio, format!("*{text}*: {sides}")));
                 }
             }
@@ -236,13 +312,21 @@ fn grid(
     for (number, line) in lines.iter().enumerate() {
         for ((cell, width_wanted), right) in line.iter().zip(&widths).zip(&numeric) {
             let space = " ".repeat(width_wanted - width(cell));
-            out.push_str(&if *right { format!("| {space}{cell} ") } else { format!("| {cell}{space} ") });
+            out.push_str(&if *right {
+                format!("| {space}{cell} ")
+            } else {
+                format!("| {cell}{space} ")
+            });
         }
         out.push_str("|\n");
         if number == 0 {
             for (width, right) in widths.iter().zip(&numeric) {
                 let dashes = "-".repeat(*width);
-                out.push_str(&if *right { format!("| {}: ", &dashes[1..]) } else { format!("| {dashes} ") });
+                out.push_str(&if *right {
+                    format!("| {}: ", &dashes[1..])
+                } else {
+                    format!("| {dashes} ")
+                });
             }
             out.push_str("|\n");
         }
@@ -257,10 +341,14 @@ fn grid(
 
 /// The side whose mean a column of a comparison holds, if it is the same in all rows shown.
 fn side(view: &View, column: &str) -> Option<String> {
-    let name = column.strip_prefix("mean_").filter(|name| ["a", "b"].contains(name))?;
+    let name = column
+        .strip_prefix("mean_")
+        .filter(|name| ["a", "b"].contains(name))?;
     let mut sides = (0..view.rows.len()).map(|row| view.get(row, name).ok().map(|v| v.to_string()));
     let first = sides.next()??;
-    sides.all(|side| side.as_ref() == Some(&first)).then_some(first)
+    sides
+        .all(|side| side.as_ref() == Some(&first))
+        .then_some(first)
 }
 
 /// Writes the name of a column with the field's own short forms, without the unit that stands behind it.
@@ -271,8 +359,14 @@ fn words(column: &str, unit: Option<&str>) -> String {
         "holm" => "Holm".to_owned(),
         _ => word.to_owned(),
     };
-    let parts = column.split('_').enumerate().filter(|(at, part)| *at == 0 || Some(*part) != unit);
-    parts.map(|(_, part)| word(part)).collect::<Vec<_>>().join(" ")
+    let parts = column
+        .split('_')
+        .enumerate()
+        .filter(|(at, part)| *at == 0 || Some(*part) != unit);
+    parts
+        .map(|(_, part)| word(part))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A heading made of the column's own name and unit, traced to the table's schema.
@@ -296,7 +390,12 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
 
 /// Marks a text as the schema's, not the writer's.
 fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
-    let artifact = view.table.parts.first().filter(|_| view.table.source == Source::Table).map(|p| p.digest);
+    let artifact = view
+        .table
+        .parts
+        .first()
+        .filter(|_| view.table.source == Source::Table)
+        .map(|p| p.digest);
     world.trace.mark(Entry {
         stage: view.table.stage.clone(),
         output: view.table.output.clone(),

@@ -28,7 +28,10 @@ pub(crate) struct Wrong {
 
 impl From<String> for Wrong {
     fn from(message: String) -> Self {
-        Self { message, missing: None }
+        Self {
+            message,
+            missing: None,
+        }
     }
 }
 
@@ -49,13 +52,17 @@ pub(crate) fn closure(
             continue;
         }
         let Some(text) = find(&name) else {
-            problems.push(Wrong { message: format!("no template `{name}`{from}"), missing: Some(name) });
+            problems.push(Wrong {
+                message: format!("no template `{name}`{from}"),
+                missing: Some(name),
+            });
             continue;
         };
         if let Some(at) = text.find(is_mark) {
             let line = line_of(&text, at);
-            let message =
-                format!("template `{name}` line {line}: a private-use character (U+E000 to U+E01F)");
+            let message = format!(
+                "template `{name}` line {line}: a private-use character (U+E000 to U+E01F)"
+            );
             problems.push(message.into());
         }
         if let Err(error) = environment().add_template(&name, &text) {
@@ -63,12 +70,19 @@ pub(crate) fn closure(
             let detail = error.detail().unwrap_or("does not parse");
             problems.push(format!("template `{name}` line {line}: {detail}").into());
         }
-        problems.extend(comparisons_of_shown_values(&name, &text).into_iter().map(Wrong::from));
+        problems.extend(
+            comparisons_of_shown_values(&name, &text)
+                .into_iter()
+                .map(Wrong::from),
+        );
         let mut next = Vec::new();
         for tag in tags(&text).filter(|t| t.kind == Kind::Block) {
             let inner = tag.inner.trim_matches(['-', '+']).trim();
             let mut words = inner.splitn(2, char::is_whitespace);
-            if !matches!(words.next(), Some("include" | "import" | "from" | "extends")) {
+            if !matches!(
+                words.next(),
+                Some("include" | "import" | "from" | "extends")
+            ) {
                 continue;
             }
             let line = line_of(&text, tag.start);
@@ -88,7 +102,11 @@ pub(crate) fn closure(
         waiting.extend(next);
         found.push(Template { name, text });
     }
-    if problems.is_empty() { Ok(found) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(found)
+    } else {
+        Err(problems)
+    }
 }
 
 /// A shown value in a comparison would be answered by its kind, without an error.
@@ -155,7 +173,10 @@ struct Place {
 impl Place {
     fn pass(&mut self, c: char) {
         if c == '\n' {
-            *self = Self { line: self.line + 1, column: 1 };
+            *self = Self {
+                line: self.line + 1,
+                column: 1,
+            };
         } else {
             self.column += 1;
         }
@@ -229,7 +250,12 @@ fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
                 continue;
             }
             raw = kind == Kind::Block && word == "raw";
-            return Some(Tag { kind, start, end: at, inner });
+            return Some(Tag {
+                kind,
+                start,
+                end: at,
+                inner,
+            });
         }
     })
 }
@@ -279,14 +305,21 @@ mod tests {
 
     #[test]
     fn the_closure_holds_each_partial_once() {
-        let names: Vec<_> = closure("a.md", &library).unwrap().into_iter().map(|t| t.name).collect();
+        let names: Vec<_> = closure("a.md", &library)
+            .unwrap()
+            .into_iter()
+            .map(|t| t.name)
+            .collect();
         assert_eq!(names, ["a.md", "b.md", "c.md"]);
     }
 
     #[test]
     fn a_syntax_error_names_template_and_line() {
         let problems = closure("bad.md", &library).unwrap_err();
-        assert!(problems[0].message.starts_with("template `bad.md` line 2:"), "{problems:?}");
+        assert!(
+            problems[0].message.starts_with("template `bad.md` line 2:"),
+            "{problems:?}"
+        );
     }
 
     #[test]
@@ -299,6 +332,9 @@ mod tests {
     fn marks_change_nothing_but_themselves() {
         let text = "# T\n  {%- if true -%}\n  a {{ 'x }} y' }} b\n{%- endif %}\n{% raw %}{{ no }}{% endraw %}\n{# c\n #}end";
         let render = |text: &str| environment().render_str(text, ()).unwrap();
-        assert_eq!(crate::trace::unmarked(&render(&instrument(0, text))), render(text));
+        assert_eq!(
+            crate::trace::unmarked(&render(&instrument(0, text))),
+            render(text)
+        );
     }
 }

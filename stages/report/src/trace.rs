@@ -94,7 +94,12 @@ pub struct Entry {
 
 impl Entry {
     /// Makes an entry without a place in an artifact.
-    pub fn new(source: Source, column: impl Into<String>, value: Scalar, text: impl Into<String>) -> Self {
+    pub fn new(
+        source: Source,
+        column: impl Into<String>,
+        value: Scalar,
+        text: impl Into<String>,
+    ) -> Self {
         Self {
             text: text.into(),
             source,
@@ -141,7 +146,10 @@ impl Ledger {
 
     /// Returns the entries so far.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        self.0.lock().expect("no holder of this lock panics").clone()
+        self.0
+            .lock()
+            .expect("no holder of this lock panics")
+            .clone()
     }
 }
 
@@ -164,7 +172,10 @@ pub(crate) fn unmarked(marked: &str) -> String {
     while let Some(c) = chars.next() {
         match c {
             OPEN | STATEMENT => chars.by_ref().take_while(|c| *c != MIDDLE).for_each(drop),
-            ORIGIN => chars.by_ref().take_while(|c| *c != ORIGIN_END).for_each(drop),
+            ORIGIN => chars
+                .by_ref()
+                .take_while(|c| *c != ORIGIN_END)
+                .for_each(drop),
             c if is_mark(c) => {}
             c => plain.push(c),
         }
@@ -259,8 +270,15 @@ impl Extracted {
         let origin = after.checked_sub(1).map(|i| self.origins[i])?;
         // Plain text stands in the template as it stands here, up to the next tag.
         let between = &self.markdown[origin.at..at];
-        let column = if between.contains('\n') { 0 } else { between.chars().count() };
-        Some(Origin { column: origin.column + column, ..origin })
+        let column = if between.contains('\n') {
+            0
+        } else {
+            between.chars().count()
+        };
+        Some(Origin {
+            column: origin.column + column,
+            ..origin
+        })
     }
 }
 
@@ -275,7 +293,8 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
     let (mut line, mut column) = (1usize, 1usize);
     let mut chars = rendered.chars();
     let mut open: Vec<Enclosed> = Vec::new();
-    let broken = || "a mark of a traced text is cut in half: filters must not touch traced texts".to_owned();
+    let broken =
+        || "a mark of a traced text is cut in half: filters must not touch traced texts".to_owned();
     while let Some(c) = chars.next() {
         match c {
             OPEN => {
@@ -298,7 +317,10 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
                     column_start: column,
                     column_end: column + length,
                     bytes: start..out.markdown.len(),
-                    entry: Entry { text, ..entry.clone() },
+                    entry: Entry {
+                        text,
+                        ..entry.clone()
+                    },
                 });
                 column += length;
             }
@@ -306,7 +328,12 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
                 let template = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
                 let line = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
                 let column = take_number(&mut chars, ORIGIN_END).ok_or_else(broken)?;
-                let origin = Origin { at: out.markdown.len(), template, line, column };
+                let origin = Origin {
+                    at: out.markdown.len(),
+                    template,
+                    line,
+                    column,
+                };
                 out.origins.push(origin);
                 for statement in open.iter_mut().filter(|s| s.origin.is_none()) {
                     statement.origin = Some(origin);
@@ -363,7 +390,8 @@ pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
     let int = |pick: fn(&Span) -> Option<i64>| spans.iter().map(pick).collect::<Vec<_>>();
     let text = |pick: fn(&Span) -> Option<String>| spans.iter().map(pick).collect::<Vec<_>>();
     Table::new(vec![
-        Column::int("line", int(|s| i64::try_from(s.line).ok())).describe("line of the report, from 1"),
+        Column::int("line", int(|s| i64::try_from(s.line).ok()))
+            .describe("line of the report, from 1"),
         Column::int("column_start", int(|s| i64::try_from(s.column_start).ok()))
             .describe("first character of the line, from 1"),
         Column::int("column_end", int(|s| i64::try_from(s.column_end).ok()))
@@ -374,10 +402,16 @@ pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
         Column::text("stage", text(|s| non_empty(&s.entry.stage))),
         Column::text("output", text(|s| non_empty(&s.entry.output)))
             .describe("the output's name in the stage"),
-        Column::text("artifact", text(|s| s.entry.artifact.map(|d| d.to_string())))
-            .describe("digest of the artifact the value was read from"),
-        Column::int("row", int(|s| s.entry.row.and_then(|r| i64::try_from(r).ok())))
-            .describe("row of the artifact, from 0; null where it is no table"),
+        Column::text(
+            "artifact",
+            text(|s| s.entry.artifact.map(|d| d.to_string())),
+        )
+        .describe("digest of the artifact the value was read from"),
+        Column::int(
+            "row",
+            int(|s| s.entry.row.and_then(|r| i64::try_from(r).ok())),
+        )
+        .describe("row of the artifact, from 0; null where it is no table"),
         Column::text("row_key", text(|s| non_empty(&s.entry.row_key)))
             .describe("the row's key columns; for counts the condition"),
         Column::text("column", text(|s| non_empty(&s.entry.column)))
@@ -385,10 +419,16 @@ pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
         Column::text("value", text(|s| full(&s.entry.value)))
             .describe("the value in full precision; null if it is null"),
         Column::text("unit", text(|s| s.entry.unit.clone())),
-        Column::text("numerator", text(|s| s.entry.ratio.as_ref().map(|r| r.numerator.clone())))
-            .describe("what is divided, in columns of ratios"),
-        Column::text("denominator", text(|s| s.entry.ratio.as_ref().map(|r| r.denominator.clone())))
-            .describe("the base, in columns of ratios"),
+        Column::text(
+            "numerator",
+            text(|s| s.entry.ratio.as_ref().map(|r| r.numerator.clone())),
+        )
+        .describe("what is divided, in columns of ratios"),
+        Column::text(
+            "denominator",
+            text(|s| s.entry.ratio.as_ref().map(|r| r.denominator.clone())),
+        )
+        .describe("the base, in columns of ratios"),
         Column::text("format", text(|s| Some(s.entry.format.clone()))),
     ])
 }
@@ -417,10 +457,32 @@ mod tests {
         let rendered = format!("{}N = {a},\n\n\n\né {b}!", origin_mark(2, 17, 1));
         let out = extract(&rendered, &ledger).unwrap();
         assert_eq!(out.markdown, "N = 8,\n\né 0.50!\n");
-        assert_eq!((out.spans[0].line, out.spans[0].column_start, out.spans[0].column_end), (1, 5, 6));
-        assert_eq!((out.spans[1].line, out.spans[1].column_start, out.spans[1].column_end), (3, 3, 7));
+        assert_eq!(
+            (
+                out.spans[0].line,
+                out.spans[0].column_start,
+                out.spans[0].column_end
+            ),
+            (1, 5, 6)
+        );
+        assert_eq!(
+            (
+                out.spans[1].line,
+                out.spans[1].column_start,
+                out.spans[1].column_end
+            ),
+            (3, 3, 7)
+        );
         assert_eq!(&out.markdown[out.spans[1].bytes.clone()], "0.50");
-        assert_eq!(out.origin(5), Some(Origin { at: 0, template: 2, line: 17, column: 6 }));
+        assert_eq!(
+            out.origin(5),
+            Some(Origin {
+                at: 0,
+                template: 2,
+                line: 17,
+                column: 6
+            })
+        );
     }
 
     #[test]

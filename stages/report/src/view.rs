@@ -52,7 +52,11 @@ impl Atom {
             Scalar::Text(value) => Some(Self::Text(value.clone())),
             Scalar::Int(_) | Scalar::Float(_) => {
                 let number = value.as_f64().filter(|v| !v.is_nan())?;
-                Some(Self::Number(if number == 0.0 { 0 } else { number.to_bits() }))
+                Some(Self::Number(if number == 0.0 {
+                    0
+                } else {
+                    number.to_bits()
+                }))
             }
         }
     }
@@ -137,10 +141,18 @@ impl Opened {
         self.visited.fetch_add(rows.len() as u64, Ordering::Relaxed);
         let mut keys = self.keys.clone();
         if !self.says_keys {
-            let more = condition.iter().map(|(column, _)| column).filter(|c| !self.keys.contains(c));
+            let more = condition
+                .iter()
+                .map(|(column, _)| column)
+                .filter(|c| !self.keys.contains(c));
             keys.extend(more.cloned());
         }
-        Ok(View { table: self.clone(), rows, condition: condition_text(condition), keys })
+        Ok(View {
+            table: self.clone(),
+            rows,
+            condition: condition_text(condition),
+            keys,
+        })
     }
 
     fn places(&self) -> impl Iterator<Item = Place> {
@@ -152,21 +164,37 @@ impl Opened {
     /// there are more combinations than entries.
     fn find(&self, condition: &Where) -> Result<Vec<Place>, Miss> {
         let index = self.index(condition.iter().map(|(column, _)| column.clone()).collect())?;
-        let wanted: Vec<BTreeSet<Atom>> =
-            condition.iter().map(|(_, values)| values.iter().filter_map(Atom::of).collect()).collect();
-        let combinations = wanted.iter().try_fold(1usize, |n, values| n.checked_mul(values.len()));
+        let wanted: Vec<BTreeSet<Atom>> = condition
+            .iter()
+            .map(|(_, values)| values.iter().filter_map(Atom::of).collect())
+            .collect();
+        let combinations = wanted
+            .iter()
+            .try_fold(1usize, |n, values| n.checked_mul(values.len()));
         let mut rows = Vec::new();
         if combinations.is_some_and(|n| n <= index.len()) {
             let mut keys: Vec<Vec<Atom>> = vec![Vec::new()];
             for values in &wanted {
-                let longer =
-                    |key: Vec<Atom>| values.iter().map(move |v| [&key[..], std::slice::from_ref(v)].concat());
+                let longer = |key: Vec<Atom>| {
+                    values
+                        .iter()
+                        .map(move |v| [&key[..], std::slice::from_ref(v)].concat())
+                };
                 keys = keys.into_iter().flat_map(longer).collect();
             }
             rows.extend(keys.iter().filter_map(|key| index.get(key)).flatten());
         } else {
-            let meets = |key: &[Atom]| key.iter().zip(&wanted).all(|(value, wanted)| wanted.contains(value));
-            rows.extend(index.iter().filter(|(key, _)| meets(key)).flat_map(|(_, rows)| rows));
+            let meets = |key: &[Atom]| {
+                key.iter()
+                    .zip(&wanted)
+                    .all(|(value, wanted)| wanted.contains(value))
+            };
+            rows.extend(
+                index
+                    .iter()
+                    .filter(|(key, _)| meets(key))
+                    .flat_map(|(_, rows)| rows),
+            );
         }
         rows.sort_unstable();
         Ok(rows)
@@ -178,7 +206,9 @@ impl Opened {
         }
         let mut index = Index::new();
         for place in self.places() {
-            let values = columns.iter().map(|column| Ok(Atom::of(&self.at(place, column)?)));
+            let values = columns
+                .iter()
+                .map(|column| Ok(Atom::of(&self.at(place, column)?)));
             if let Some(key) = values.collect::<Result<Option<Vec<Atom>>, Miss>>()? {
                 index.entry(key).or_default().push(place);
             }
@@ -199,7 +229,11 @@ impl Opened {
             return Ok(part.content.value(column, row).map_err(|e| e.to_string())?);
         }
         self.require(column)?;
-        Ok(part.coordinates.get(column).cloned().unwrap_or(Scalar::Null))
+        Ok(part
+            .coordinates
+            .get(column)
+            .cloned()
+            .unwrap_or(Scalar::Null))
     }
 
     /// Checks that there is a column (or coordinate) of this name.
@@ -272,15 +306,22 @@ impl View {
     /// If a column cannot be read.
     pub(crate) fn only(&self, index: usize) -> Result<Vec<(String, Scalar)>, Miss> {
         let compared = ["metric", "a", "b"].into_iter().map(str::to_owned);
-        let compared = compared.filter(|c| self.table.columns.contains(c) && !self.keys.contains(c));
+        let compared =
+            compared.filter(|c| self.table.columns.contains(c) && !self.keys.contains(c));
         let columns = self.keys.iter().cloned().chain(compared);
-        columns.map(|c| Ok((c.clone(), self.get(index, &c)?))).collect()
+        columns
+            .map(|c| Ok((c.clone(), self.get(index, &c)?)))
+            .collect()
     }
 
     /// Returns the key of a chosen row, or its position if it has none.
     pub(crate) fn row_name(&self, index: usize) -> String {
         let key = self.row_key(index);
-        if key.is_empty() { format!("row {}", self.rows[index].1) } else { key }
+        if key.is_empty() {
+            format!("row {}", self.rows[index].1)
+        } else {
+            key
+        }
     }
 
     /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.
@@ -289,8 +330,9 @@ impl View {
     /// If there is no such column.
     pub(crate) fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
         for column in by.iter().rev() {
-            let (descending, column) =
-                column.strip_prefix('-').map_or((false, column.as_str()), |rest| (true, rest));
+            let (descending, column) = column
+                .strip_prefix('-')
+                .map_or((false, column.as_str()), |rest| (true, rest));
             self.table.require(column)?;
             let mut keyed = Vec::with_capacity(self.rows.len());
             for index in 0..self.rows.len() {
@@ -298,7 +340,11 @@ impl View {
             }
             keyed.sort_by(|(a, _), (b, _)| {
                 let (order, null) = order(a, b);
-                if descending && !null { order.reverse() } else { order }
+                if descending && !null {
+                    order.reverse()
+                } else {
+                    order
+                }
             });
             self.rows = keyed.into_iter().map(|(_, row)| row).collect();
         }
@@ -355,7 +401,12 @@ mod tests {
             digest: Digest::of(b""),
             content: Arc::new(table),
         };
-        Arc::new(Opened::new(Source::Table, ("s", "t"), vec![part(table.unwrap())], &[]))
+        Arc::new(Opened::new(
+            Source::Table,
+            ("s", "t"),
+            vec![part(table.unwrap())],
+            &[],
+        ))
     }
 
     fn number() -> impl Strategy<Value = Scalar> {
@@ -397,7 +448,13 @@ mod tests {
     fn a_second_question_about_the_same_columns_visits_only_its_answers() {
         let values: Vec<Scalar> = (0..100).map(Scalar::Int).collect();
         let table = opened(&values, &[0; 100]);
-        let ask = |n| table.choose(&vec![("a".to_owned(), vec![Scalar::Int(n)])]).unwrap().rows.len();
+        let ask = |n| {
+            table
+                .choose(&vec![("a".to_owned(), vec![Scalar::Int(n)])])
+                .unwrap()
+                .rows
+                .len()
+        };
         assert_eq!((ask(3), table.visited()), (1, 101));
         assert_eq!((ask(4), table.visited()), (1, 102));
     }

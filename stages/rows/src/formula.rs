@@ -39,7 +39,9 @@ pub(crate) trait Formula: Sync {
 
 impl fmt::Debug for dyn Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.numbers().iter().map(|number| number.column)).finish()
+        f.debug_set()
+            .entries(self.numbers().iter().map(|number| number.column))
+            .finish()
     }
 }
 
@@ -75,7 +77,10 @@ where
         rows: &[Range<usize>],
         values: &mut Vec<f64>,
     ) -> Result<(), TableError> {
-        let columns = self.numbers.iter().map(|number| requests.ints(number.column));
+        let columns = self
+            .numbers
+            .iter()
+            .map(|number| requests.ints(number.column));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let columns: [_; N] = columns.try_into().expect("a column for each number");
         let mut numbers = [None; N];

@@ -41,21 +41,37 @@ pub struct Timing<'a> {
 pub fn timings(cell: &CellRows) -> Vec<Timing<'_>> {
     let mut of: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
     for (row, chunk) in cell.chunks.iter().enumerate() {
-        of.entry((chunk.request_id, chunk.attempt)).or_default().push(row);
+        of.entry((chunk.request_id, chunk.attempt))
+            .or_default()
+            .push(row);
     }
-    let measured = cell.requests.iter().enumerate().filter(|(_, r)| r.is_measured());
+    let measured = cell
+        .requests
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_measured());
     measured
         .map(|(row, request)| {
-            let mut rows = of.remove(&(request.request_id, request.attempt)).unwrap_or_default();
+            let mut rows = of
+                .remove(&(request.request_id, request.attempt))
+                .unwrap_or_default();
             rows.sort_by_key(|i| cell.chunks[*i].at_ns);
             let chunks: Vec<_> = rows.iter().map(|i| cell.chunks[*i]).collect();
-            let gaps = chunks.windows(2).map(|w| (ms(w[1].at_ns - w[0].at_ns), w[1].tokens)).collect();
+            let gaps = chunks
+                .windows(2)
+                .map(|w| (ms(w[1].at_ns - w[0].at_ns), w[1].tokens))
+                .collect();
             let gaps = ChunkGaps {
                 first_chunk_tokens: chunks.first().and_then(|c| c.tokens),
                 chunks: chunks.len(),
                 gaps,
             };
-            Timing { row, request, gaps, chunk_rows: rows }
+            Timing {
+                row,
+                request,
+                gaps,
+                chunk_rows: rows,
+            }
         })
         .collect()
 }
@@ -108,7 +124,9 @@ pub const METRICS: &[Metric] = &[
         name: "ttft_ms",
         unit: "ms",
         definition: "first_token_ns − sent_ns; null if not streamed or no token came",
-        formula: &by([FIRST_TOKEN, SENT], |[first, sent]| Some(ms(first? - sent?))),
+        formula: &by([FIRST_TOKEN, SENT], |[first, sent]| {
+            Some(ms(first? - sent?))
+        }),
     },
     Metric {
         name: "ttft_scheduled_ms",
@@ -133,35 +151,62 @@ pub const METRICS: &[Metric] = &[
         unit: "ms/tok",
         definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
                      unknown); null if no token came after the first chunk",
-        formula: &by([LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK], |[last, first, output, chunk]| {
-            let after = after_first_chunk(output, chunk)?;
-            Some(ms(last? - first?) / after as f64)
-        }),
+        formula: &by(
+            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
+            |[last, first, output, chunk]| {
+                let after = after_first_chunk(output, chunk)?;
+                Some(ms(last? - first?) / after as f64)
+            },
+        ),
     },
     Metric {
         name: "prefill_rate",
         unit: "tok/s",
         definition: "prompt_tokens ÷ ttft; null if no token came or ttft is 0",
-        formula: &by([PROMPT, FIRST_TOKEN, SENT], |[tokens, first, sent]| rate(tokens?, first? - sent?)),
+        formula: &by([PROMPT, FIRST_TOKEN, SENT], |[tokens, first, sent]| {
+            rate(tokens?, first? - sent?)
+        }),
     },
     Metric {
         name: "decode_rate",
         unit: "tok/s",
         definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
                      first_token_ns); null if no token came after the first chunk",
-        formula: &by([LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK], |[last, first, output, chunk]| {
-            rate(after_first_chunk(output, chunk)?, last? - first?)
-        }),
+        formula: &by(
+            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
+            |[last, first, output, chunk]| rate(after_first_chunk(output, chunk)?, last? - first?),
+        ),
     },
 ];
 
-const CLIENT: Number = Number { column: "client_id", of: |t| t.request.client_id };
-const SCHEDULED: Number = Number { column: "scheduled_ns", of: |t| t.request.scheduled_ns };
-const SENT: Number = Number { column: "sent_ns", of: |t| t.request.sent_ns };
-const FIRST_TOKEN: Number = Number { column: "first_token_ns", of: |t| t.request.first_token_ns };
-const LAST_TOKEN: Number = Number { column: "last_token_ns", of: |t| t.request.last_token_ns };
-const PROMPT: Number = Number { column: "prompt_tokens", of: |t| t.request.prompt_tokens };
-const OUTPUT: Number = Number { column: "output_tokens", of: |t| t.request.output_tokens };
+const CLIENT: Number = Number {
+    column: "client_id",
+    of: |t| t.request.client_id,
+};
+const SCHEDULED: Number = Number {
+    column: "scheduled_ns",
+    of: |t| t.request.scheduled_ns,
+};
+const SENT: Number = Number {
+    column: "sent_ns",
+    of: |t| t.request.sent_ns,
+};
+const FIRST_TOKEN: Number = Number {
+    column: "first_token_ns",
+    of: |t| t.request.first_token_ns,
+};
+const LAST_TOKEN: Number = Number {
+    column: "last_token_ns",
+    of: |t| t.request.last_token_ns,
+};
+const PROMPT: Number = Number {
+    column: "prompt_tokens",
+    of: |t| t.request.prompt_tokens,
+};
+const OUTPUT: Number = Number {
+    column: "output_tokens",
+    of: |t| t.request.output_tokens,
+};
 const FIRST_CHUNK: Number = Number {
     column: "first_chunk_tokens",
     of: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
@@ -192,15 +237,24 @@ mod tests {
     use crate::synthetic::request;
 
     fn timing(request: &Request, first: Option<i64>) -> Timing<'_> {
-        let gaps = ChunkGaps { first_chunk_tokens: first, ..ChunkGaps::default() };
-        Timing { row: 0, request, gaps, chunk_rows: Vec::new() }
+        let gaps = ChunkGaps {
+            first_chunk_tokens: first,
+            ..ChunkGaps::default()
+        };
+        Timing {
+            row: 0,
+            request,
+            gaps,
+            chunk_rows: Vec::new(),
+        }
     }
 
     #[test]
     fn the_first_chunks_tokens_do_not_count_for_tpot() {
         // 30 ms from the first to the last token, 13 tokens, 4 of them in the first chunk.
         let mut r = request(0);
-        (r.first_token_ns, r.last_token_ns, r.output_tokens) = (Some(10_000_000), Some(40_000_000), Some(13));
+        (r.first_token_ns, r.last_token_ns, r.output_tokens) =
+            (Some(10_000_000), Some(40_000_000), Some(13));
         r.first_chunk_tokens = None;
         let tpot = |t: &Timing<'_>| metric("tpot_ms").unwrap().of(t);
         assert_eq!(tpot(&timing(&r, None)), Some(2.5));

@@ -35,9 +35,14 @@ impl NarrowRows {
     pub fn read(store: &Store, cell: &InputCell, metrics: &[&Metric]) -> Result<Self, Failure> {
         let at = &cell.coordinates;
         let wrong = |e: &dyn std::fmt::Display| {
-            Failure::failed(format!("`requests` of the load cell {at} cannot be read: {e}"))
+            Failure::failed(format!(
+                "`requests` of the load cell {at} cannot be read: {e}"
+            ))
         };
-        let artifact = cell.outputs.get("requests").ok_or_else(|| wrong(&"the cell has no such output"))?;
+        let artifact = cell
+            .outputs
+            .get("requests")
+            .ok_or_else(|| wrong(&"the cell has no such output"))?;
         Self::of(store, artifact.digest, metrics).map_err(|e| wrong(&e))
     }
 
@@ -46,7 +51,10 @@ impl NarrowRows {
         columns.extend(metrics.iter().flat_map(|metric| metric.columns()));
         let reader = ColumnReader::open(store, &requests_digest, &columns)?;
         require(reader.names(), &["phase", "status"])?;
-        let mut values: Vec<Vec<f64>> = metrics.iter().map(|_| Vec::with_capacity(reader.rows())).collect();
+        let mut values: Vec<Vec<f64>> = metrics
+            .iter()
+            .map(|_| Vec::with_capacity(reader.rows()))
+            .collect();
         let (mut ok, mut first) = (Vec::new(), 0);
         for batch in reader {
             let batch = batch?;
@@ -54,10 +62,18 @@ impl NarrowRows {
             for (metric, values) in metrics.iter().zip(&mut values) {
                 metric.of_rows(&batch, &rows, values)?;
             }
-            append(&mut ok, rows.into_iter().map(|rows| first + rows.start..first + rows.end));
+            append(
+                &mut ok,
+                rows.into_iter()
+                    .map(|rows| first + rows.start..first + rows.end),
+            );
             first += batch.rows();
         }
-        Ok(Self { requests_digest, ok, values })
+        Ok(Self {
+            requests_digest,
+            ok,
+            values,
+        })
     }
 }
 
@@ -68,7 +84,10 @@ fn ok_rows(requests: &ColumnBatch) -> Result<Vec<Range<usize>>, TableError> {
     let superseded = requests.booleans("superseded")?;
     let mut rows = Vec::new();
     let wanted = |row: &usize| measured[*row] && ok[*row] && superseded.get(*row) != Some(true);
-    append(&mut rows, (0..requests.rows()).filter(wanted).map(|row| row..row + 1));
+    append(
+        &mut rows,
+        (0..requests.rows()).filter(wanted).map(|row| row..row + 1),
+    );
     Ok(rows)
 }
 
@@ -93,7 +112,12 @@ mod tests {
 
     /// Rows of every sort: warm-up, superseded, failed, open and closed, without a token.
     fn every_sort() -> Vec<Request> {
-        let mut rows = ClosedLoop { clients: 3, requests: 40, ..ClosedLoop::default() }.requests();
+        let mut rows = ClosedLoop {
+            clients: 3,
+            requests: 40,
+            ..ClosedLoop::default()
+        }
+        .requests();
         rows[0].phase = Phase::Warmup;
         rows[3].superseded = true;
         rows[5].status = "http_error".to_owned();
@@ -110,11 +134,17 @@ mod tests {
     fn every_metric_read_narrowly_is_that_of_whole_rows_to_the_bit() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let tables = [("requests", synthetic::requests_table(&every_sort()).unwrap())];
+        let tables = [(
+            "requests",
+            synthetic::requests_table(&every_sort()).unwrap(),
+        )];
         let cell = synthetic::cell(&store, &[("n", Scalar::Int(1))], Json::Null, &tables).unwrap();
         assert!(NarrowRows::fits(&cell));
         let whole = CellRows::read(&store, &cell).unwrap();
-        let whole: Vec<_> = timings(&whole).into_iter().filter(|t| t.request.is_ok()).collect();
+        let whole: Vec<_> = timings(&whole)
+            .into_iter()
+            .filter(|t| t.request.is_ok())
+            .collect();
         assert_eq!(whole.len(), 37);
         // One metric at a time: a column that its formula lacks would be null.
         for metric in METRICS {
@@ -131,7 +161,12 @@ mod tests {
     fn rows_of_several_batches_are_numbered_through() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let mut rows = ClosedLoop { clients: 1, requests: 20_000, ..ClosedLoop::default() }.requests();
+        let mut rows = ClosedLoop {
+            clients: 1,
+            requests: 20_000,
+            ..ClosedLoop::default()
+        }
+        .requests();
         rows[18_000].status = "http_error".to_owned();
         let tables = [("requests", synthetic::requests_table(&rows).unwrap())];
         let cell = synthetic::cell(&store, &[], Json::Null, &tables).unwrap();

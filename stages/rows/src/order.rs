@@ -27,7 +27,10 @@ pub fn compare(a: &Scalar, b: &Scalar) -> Ordering {
 /// Compares two lists of scalars, the first difference deciding.
 pub fn compare_all(a: &[Scalar], b: &[Scalar]) -> Ordering {
     let pairs = a.iter().zip(b).map(|(a, b)| compare(a, b));
-    pairs.into_iter().find(|o| o.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+    pairs
+        .into_iter()
+        .find(|o| o.is_ne())
+        .unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
 #[cfg(test)]
@@ -36,8 +39,13 @@ mod tests {
 
     #[test]
     fn numbers_sort_by_size_and_before_text() {
-        let mut values =
-            [Scalar::Text("16".into()), Scalar::Int(16), Scalar::Float(2.5), Scalar::Int(2), Scalar::Null];
+        let mut values = [
+            Scalar::Text("16".into()),
+            Scalar::Int(16),
+            Scalar::Float(2.5),
+            Scalar::Int(2),
+            Scalar::Null,
+        ];
         values.sort_by(compare);
         let text: Vec<String> = values.iter().map(ToString::to_string).collect();
         assert_eq!(text, ["null", "2", "2.5", "16", "16"]);

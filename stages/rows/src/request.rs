@@ -17,7 +17,11 @@ pub enum Phase {
 impl Phase {
     /// Reads the word of the column `phase`.
     pub(crate) fn of(word: Option<&str>) -> Self {
-        if word == Some("warmup") { Self::Warmup } else { Self::Measured }
+        if word == Some("warmup") {
+            Self::Warmup
+        } else {
+            Self::Measured
+        }
     }
 }
 
@@ -137,7 +141,10 @@ const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry
 impl CellRows {
     /// Returns whether the cell is an imported file that holds aggregates alone.
     pub fn is_aggregate(&self) -> bool {
-        let source = self.cell.as_ref().and_then(|cell| cell.text("source").ok()?.first().copied().flatten());
+        let source = self
+            .cell
+            .as_ref()
+            .and_then(|cell| cell.text("source").ok()?.first().copied().flatten());
         self.requests.is_empty() && source == Some("imported")
     }
 
@@ -149,10 +156,14 @@ impl CellRows {
     pub fn read(store: &Store, cell: &InputCell) -> Result<Self, Failure> {
         let at = &cell.coordinates;
         let wrong = |name: &str, e: &dyn std::fmt::Display| {
-            Failure::failed(format!("`{name}` of the load cell {at} cannot be read: {e}"))
+            Failure::failed(format!(
+                "`{name}` of the load cell {at} cannot be read: {e}"
+            ))
         };
         let table = |name: &str| -> Result<Option<(Digest, Table)>, Failure> {
-            let Some(artifact) = cell.outputs.get(name) else { return Ok(None) };
+            let Some(artifact) = cell.outputs.get(name) else {
+                return Ok(None);
+            };
             let bytes = store.get(&artifact.digest).map_err(|e| wrong(name, &e))?;
             let table = Table::from_parquet(bytes).map_err(|e| wrong(name, &e))?;
             Ok(Some((artifact.digest, table)))
@@ -161,7 +172,10 @@ impl CellRows {
             table("requests")?.ok_or_else(|| wrong("requests", &"the cell has no such output"))?;
         let requests = read_requests(&requests).map_err(|e| wrong("requests", &e))?;
         let (chunks_digest, chunks) = match table("chunks")? {
-            Some((digest, table)) => (Some(digest), read_chunks(&table).map_err(|e| wrong("chunks", &e))?),
+            Some((digest, table)) => (
+                Some(digest),
+                read_chunks(&table).map_err(|e| wrong("chunks", &e))?,
+            ),
             None => (None, Vec::new()),
         };
         let mut beside = BTreeMap::new();
@@ -202,7 +216,15 @@ impl CellRows {
 }
 
 fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
-    let needed = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "last_token_ns", "done_ns"];
+    let needed = [
+        "request_id",
+        "phase",
+        "status",
+        "sent_ns",
+        "first_token_ns",
+        "last_token_ns",
+        "done_ns",
+    ];
     require(&table.names(), &needed)?;
     require(&table.names(), &["prompt_tokens", "output_tokens"])?;
     let ints = |name: &str| table.ints(name);
@@ -210,18 +232,30 @@ fn read_requests(table: &Table) -> Result<Vec<Request>, TableError> {
     let (id, attempt) = (ints("request_id")?, ints("attempt")?);
     let (phase, status) = (texts("phase")?, texts("status")?);
     let (scheduled, sent, headers) = (ints("scheduled_ns")?, ints("sent_ns")?, ints("headers_ns")?);
-    let (first, last, done) = (ints("first_token_ns")?, ints("last_token_ns")?, ints("done_ns")?);
+    let (first, last, done) = (
+        ints("first_token_ns")?,
+        ints("last_token_ns")?,
+        ints("done_ns")?,
+    );
     let (prompt_tokens, output_tokens) = (ints("prompt_tokens")?, ints("output_tokens")?);
-    let (cached, asked) = (ints("cached_prompt_tokens")?, ints("requested_output_tokens")?);
+    let (cached, asked) = (
+        ints("cached_prompt_tokens")?,
+        ints("requested_output_tokens")?,
+    );
     let lag = ints("send_lag_ns")?;
     let (digest, source) = (texts("prompt_digest")?, texts("tokens_source")?);
     let (client, chunks) = (ints("client_id")?, ints("chunks")?);
     let (session, turn) = (ints("session_id")?, ints("turn")?);
     let first_chunk = ints("first_chunk_tokens")?;
-    let (superseded, agree) = (table.booleans("superseded")?, table.booleans("tokens_agree")?);
+    let (superseded, agree) = (
+        table.booleans("superseded")?,
+        table.booleans("tokens_agree")?,
+    );
     let schema_valid = table.booleans("schema_valid")?;
-    let (prompt_ms, predicted_ms) =
-        (floats(table, "server_prompt_ms")?, floats(table, "server_predicted_ms")?);
+    let (prompt_ms, predicted_ms) = (
+        floats(table, "server_prompt_ms")?,
+        floats(table, "server_predicted_ms")?,
+    );
     let finish = texts("finish_reason")?;
     Ok((0..table.rows())
         .map(|i| Request {
@@ -262,12 +296,19 @@ const MALFORMED: &str = "malformed_row";
 
 /// Reads a column of numbers that may be of integers; null throughout if there is none.
 fn floats(table: &Table, name: &str) -> Result<Vec<Option<f64>>, TableError> {
-    if table.has(name) { table.float(name) } else { Ok(vec![None; table.rows()]) }
+    if table.has(name) {
+        table.float(name)
+    } else {
+        Ok(vec![None; table.rows()])
+    }
 }
 
 /// Refuses a table of the named columns that lacks one.
 pub(crate) fn require(names: &[String], columns: &[&str]) -> Result<(), TableError> {
-    match columns.iter().find(|wanted| names.iter().all(|name| name != *wanted)) {
+    match columns
+        .iter()
+        .find(|wanted| names.iter().all(|name| name != *wanted))
+    {
         Some(missing) => Err(TableError::no_column(missing, names)),
         None => Ok(()),
     }
@@ -276,7 +317,11 @@ pub(crate) fn require(names: &[String], columns: &[&str]) -> Result<(), TableErr
 fn read_chunks(table: &Table) -> Result<Vec<Chunk>, TableError> {
     require(&table.names(), &["request_id", "at_ns"])?;
     let (id, at) = (table.ints("request_id")?, table.ints("at_ns")?);
-    let (attempt, bytes, tokens) = (table.ints("attempt")?, table.ints("bytes")?, table.ints("tokens")?);
+    let (attempt, bytes, tokens) = (
+        table.ints("attempt")?,
+        table.ints("bytes")?,
+        table.ints("tokens")?,
+    );
     Ok((0..table.rows())
         .map(|i| Chunk {
             request_id: id.get(i).unwrap_or(-1),

@@ -22,7 +22,11 @@ impl Settings<'_> {
     /// Every unknown key, missing key and value of the wrong type.
     pub fn read<T: DeserializeOwned + schemars::JsonSchema>(&self) -> Result<T, Vec<Problem>> {
         let schema = inline_schema::<T>();
-        let properties = schema.get("properties").and_then(Json::as_object).cloned().unwrap_or_default();
+        let properties = schema
+            .get("properties")
+            .and_then(Json::as_object)
+            .cloned()
+            .unwrap_or_default();
         let known: Vec<&str> = properties.keys().map(String::as_str).collect();
         let mut problems = Vec::new();
         for (key, value) in &self.values {
@@ -30,17 +34,32 @@ impl Settings<'_> {
                 None => {
                     let message = format!("{} has no parameter `{key}`", self.what);
                     problems.push(
-                        self.problem(&[Step::Key(key.clone())], message).hint(did_you_mean(key, &known)),
+                        self.problem(&[Step::Key(key.clone())], message)
+                            .hint(did_you_mean(key, &known)),
                     );
                 }
-                Some(schema) => self.check(&mut vec![Step::Key(key.clone())], value, schema, &mut problems),
+                Some(schema) => self.check(
+                    &mut vec![Step::Key(key.clone())],
+                    value,
+                    schema,
+                    &mut problems,
+                ),
             }
         }
-        for key in schema.get("required").and_then(Json::as_array).into_iter().flatten() {
+        for key in schema
+            .get("required")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
             let key = key.as_str().unwrap_or_default();
             if !self.values.contains_key(key) {
-                let meaning = properties.get(key).and_then(|p| p.get("description")).and_then(Json::as_str);
-                let problem = self.problem(&[], format!("{} needs the parameter `{key}`", self.what));
+                let meaning = properties
+                    .get(key)
+                    .and_then(|p| p.get("description"))
+                    .and_then(Json::as_str);
+                let problem =
+                    self.problem(&[], format!("{} needs the parameter `{key}`", self.what));
                 problems.push(match meaning {
                     Some(meaning) => problem.hint(format!("`{key}`: {meaning}")),
                     None => problem,
@@ -57,12 +76,18 @@ impl Settings<'_> {
     /// Makes a problem at a place below the mapping.
     pub fn problem(&self, below: &[Step], message: impl Into<String>) -> Problem {
         let route = self.route.iter().chain(below).cloned().collect();
-        Problem { route, message: message.into(), hint: None }
+        Problem {
+            route,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     fn check(&self, at: &mut Vec<Step>, value: &Json, schema: &Json, problems: &mut Vec<Problem>) {
         if let Some(allowed) = words(schema) {
-            let given = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let given = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             if !allowed.contains(&given) {
                 let known: Vec<&str> = allowed.iter().map(String::as_str).collect();
                 problems.push(
@@ -78,16 +103,30 @@ impl Settings<'_> {
             _ => return,
         };
         if !types.iter().any(|t| is_a(value, t)) {
-            let wanted = types.iter().filter(|t| **t != "null").copied().collect::<Vec<_>>().join(" or ");
-            problems.push(self.problem(at, format!("`{}` must be of type {wanted}, got {value}", name(at))));
+            let wanted = types
+                .iter()
+                .filter(|t| **t != "null")
+                .copied()
+                .collect::<Vec<_>>()
+                .join(" or ");
+            problems.push(self.problem(
+                at,
+                format!("`{}` must be of type {wanted}, got {value}", name(at)),
+            ));
             return;
         }
-        if let (Some(number), Some(least)) = (value.as_f64(), schema.get("minimum").and_then(Json::as_f64))
+        if let (Some(number), Some(least)) =
+            (value.as_f64(), schema.get("minimum").and_then(Json::as_f64))
             && number < least
         {
-            problems.push(self.problem(at, format!("`{}` must be at least {least}, got {value}", name(at))));
+            problems.push(self.problem(
+                at,
+                format!("`{}` must be at least {least}, got {value}", name(at)),
+            ));
         }
-        let below = schema.get("items").or_else(|| schema.get("additionalProperties"));
+        let below = schema
+            .get("items")
+            .or_else(|| schema.get("additionalProperties"));
         if let Some(below) = below.filter(|b| b.is_object()) {
             for (i, item) in value.as_array().into_iter().flatten().enumerate() {
                 at.push(Step::Index(i));
@@ -115,14 +154,22 @@ pub fn canonical<T: Serialize>(parameters: &T) -> Json {
 pub fn inline_schema<T: schemars::JsonSchema>() -> Json {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value()
 }
 
 /// Returns "did you mean `…`?" for the nearest known word, else the known words.
 pub fn did_you_mean(given: &str, known: &[&str]) -> String {
-    let near = known.iter().map(|k| (strsim::damerau_levenshtein(given, k), *k)).min();
+    let near = known
+        .iter()
+        .map(|k| (strsim::damerau_levenshtein(given, k), *k))
+        .min();
     match near {
-        Some((distance, word)) if distance <= 1 + given.len() / 4 => format!("did you mean `{word}`?"),
+        Some((distance, word)) if distance <= 1 + given.len() / 4 => {
+            format!("did you mean `{word}`?")
+        }
         _ if known.is_empty() => "it takes none".to_owned(),
         _ => format!("there are: {}", known.join(", ")),
     }
@@ -130,10 +177,19 @@ pub fn did_you_mean(given: &str, known: &[&str]) -> String {
 
 fn words(schema: &Json) -> Option<Vec<String>> {
     if let Some(values) = schema.get("enum").and_then(Json::as_array) {
-        return Some(values.iter().filter_map(Json::as_str).map(str::to_owned).collect());
+        return Some(
+            values
+                .iter()
+                .filter_map(Json::as_str)
+                .map(str::to_owned)
+                .collect(),
+        );
     }
     let options = schema.get("oneOf").and_then(Json::as_array)?;
-    options.iter().map(|o| o.get("const").and_then(Json::as_str).map(str::to_owned)).collect()
+    options
+        .iter()
+        .map(|o| o.get("const").and_then(Json::as_str).map(str::to_owned))
+        .collect()
 }
 
 fn is_a(value: &Json, wanted: &str) -> bool {
@@ -190,12 +246,23 @@ mod tests {
     fn read(value: &Json) -> Vec<String> {
         let route = [Step::Key("tables".into()), Step::Key("x".into())];
         let values = value.as_object().unwrap().clone();
-        let settings = Settings { values, route: &route, what: "table `x`".into() };
+        let settings = Settings {
+            values,
+            route: &route,
+            what: "table `x`".into(),
+        };
         match settings.read::<Sample>() {
             Ok(_) => Vec::new(),
             Err(problems) => problems
                 .into_iter()
-                .map(|p| format!("{}: {} ({})", p.route.len(), p.message, p.hint.unwrap_or_default()))
+                .map(|p| {
+                    format!(
+                        "{}: {} ({})",
+                        p.route.len(),
+                        p.message,
+                        p.hint.unwrap_or_default()
+                    )
+                })
                 .collect(),
         }
     }
@@ -211,11 +278,17 @@ mod tests {
                 "2: table `x` needs the parameter `columns` (`columns`: Which columns.)",
             ]
         );
-        assert_eq!(read(&json!({"columns": ["a", 3]})), ["4: `columns[1]` must be of type string, got 3 ()"]);
+        assert_eq!(
+            read(&json!({"columns": ["a", 3]})),
+            ["4: `columns[1]` must be of type string, got 3 ()"]
+        );
     }
 
     #[test]
     fn settings_without_a_mistake_are_read() {
-        assert_eq!(read(&json!({"columns": [], "word": "far-away", "count": 3})), Vec::<String>::new());
+        assert_eq!(
+            read(&json!({"columns": [], "word": "far-away", "count": 3})),
+            Vec::<String>::new()
+        );
     }
 }

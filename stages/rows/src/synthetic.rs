@@ -46,9 +46,11 @@ pub fn request(request_id: i64) -> Request {
 
 /// Returns chunks of one token each, evenly spaced from a request's first token to its last.
 pub fn even_chunks(request: &Request) -> Vec<Chunk> {
-    let (Some(first), Some(last), Some(n)) =
-        (request.first_token_ns, request.last_token_ns, request.output_tokens)
-    else {
+    let (Some(first), Some(last), Some(n)) = (
+        request.first_token_ns,
+        request.last_token_ns,
+        request.output_tokens,
+    ) else {
         return Vec::new();
     };
     let steps = (n - 1).max(1);
@@ -68,7 +70,8 @@ pub fn even_chunks(request: &Request) -> Vec<Chunk> {
 /// Never for rows as given here.
 pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
     let int = |name: &str, of: fn(&Request) -> Option<i64>| Column::int(name, rows.iter().map(of));
-    let text = |name: &str, of: fn(&Request) -> Option<String>| Column::text(name, rows.iter().map(of));
+    let text =
+        |name: &str, of: fn(&Request) -> Option<String>| Column::text(name, rows.iter().map(of));
     Table::new(vec![
         int("request_id", |r| Some(r.request_id)),
         int("attempt", |r| Some(r.attempt)),
@@ -77,7 +80,16 @@ pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
         int("session_id", |r| r.session_id),
         int("turn", |r| r.turn),
         text("prompt_digest", |r| r.prompt_digest.clone()),
-        text("phase", |r| Some(if r.phase == Phase::Measured { "measured" } else { "warmup" }.to_owned())),
+        text("phase", |r| {
+            Some(
+                if r.phase == Phase::Measured {
+                    "measured"
+                } else {
+                    "warmup"
+                }
+                .to_owned(),
+            )
+        }),
         int("scheduled_ns", |r| r.scheduled_ns).unit("ns"),
         int("sent_ns", |r| r.sent_ns).unit("ns"),
         int("headers_ns", |r| r.headers_ns).unit("ns"),
@@ -128,7 +140,9 @@ pub fn cell(
 ) -> Result<InputCell, StoreError> {
     let mut outputs = BTreeMap::new();
     for (name, table) in tables {
-        let bytes = table.to_parquet().expect("a table built here can be written");
+        let bytes = table
+            .to_parquet()
+            .expect("a table built here can be written");
         let artifact = Artifact {
             digest: store.put(&bytes)?,
             media: Media::Parquet,
@@ -163,11 +177,20 @@ pub fn missing(coordinates: &[(&str, Scalar)], status: CellStatus, reason: &str)
 
 /// Returns an input stage of a kind.
 pub fn input(stage: &str, kind: &str, cells: Vec<InputCell>) -> Input {
-    Input { stage: stage.to_owned(), kind: kind.to_owned(), cells }
+    Input {
+        stage: stage.to_owned(),
+        kind: kind.to_owned(),
+        cells,
+    }
 }
 
 fn coordinates_of(pairs: &[(&str, Scalar)]) -> Coordinates {
-    Coordinates(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    Coordinates(
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect(),
+    )
 }
 
 /// A closed loop of clients in front of a server that is in order: latencies are log-normal and

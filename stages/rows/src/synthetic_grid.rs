@@ -38,7 +38,12 @@ pub struct Grid {
 
 impl Grid {
     /// 1,800 cells, 189,000 rows.
-    pub const FULL: Self = Self { models: 5, rungs: 6, reps: 3, requests_per_client: 10 };
+    pub const FULL: Self = Self {
+        models: 5,
+        rungs: 6,
+        reps: 3,
+        requests_per_client: 10,
+    };
 
     /// Keeps the cells in a store and returns them as the input `grid` of kind `load`, with the
     /// axes `engine`, `model`, `workload`, `clients`, `phase` and `rep`, and the number of their
@@ -58,7 +63,10 @@ impl Grid {
             let facts = synthetic::facts_table(expected, 0, cells.len() as i64 * 60_000_000_000);
             let whole = "a table built here is whole";
             let tables = [
-                ("requests", synthetic::requests_table(&requests).expect(whole)),
+                (
+                    "requests",
+                    synthetic::requests_table(&requests).expect(whole),
+                ),
                 ("chunks", synthetic::chunks_table(&chunks).expect(whole)),
                 ("cell", facts.expect(whole)),
             ];
@@ -109,9 +117,11 @@ impl Grid {
 
 /// Chunks of eight tokens, evenly spaced from the first token to the last.
 fn chunks(request: &Request) -> Vec<Chunk> {
-    let (Some(first), Some(last), Some(tokens)) =
-        (request.first_token_ns, request.last_token_ns, request.output_tokens)
-    else {
+    let (Some(first), Some(last), Some(tokens)) = (
+        request.first_token_ns,
+        request.last_token_ns,
+        request.output_tokens,
+    ) else {
         return Vec::new();
     };
     let n = (tokens + TOKENS_PER_CHUNK - 1) / TOKENS_PER_CHUNK;
@@ -138,7 +148,10 @@ pub fn verification(store: &Store, stage: &str) -> Result<Input, StoreError> {
     let exclusions = Table::new(["stage", "cell", "gate", "reason"].map(none).to_vec());
     let census = Table::new(vec![Column::text("stage", [Some(stage)])]);
     let whole = "a table built here is whole";
-    let tables = [("census", census.expect(whole)), ("exclusions", exclusions.expect(whole))];
+    let tables = [
+        ("census", census.expect(whole)),
+        ("exclusions", exclusions.expect(whole)),
+    ];
     let cell = synthetic::cell(store, &[], Json::Null, &tables)?;
     Ok(synthetic::input("checks", "verify", vec![cell]))
 }

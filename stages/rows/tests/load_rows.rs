@@ -54,13 +54,28 @@ fn row() -> RequestRow {
 fn the_columns_the_load_stage_writes_are_those_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let chunk = |at_ns, tokens, read| ChunkRow { request_id: 7, attempt: 1, at_ns, bytes: 3, tokens, read };
+    let chunk = |at_ns, tokens, read| ChunkRow {
+        request_id: 7,
+        attempt: 1,
+        at_ns,
+        bytes: 3,
+        tokens,
+        read,
+    };
     let chunks = [chunk(1_000_010, Some(1), 0), chunk(5_000_010, Some(4), 1)];
-    let scrape = |at_ns, value| MetricRow { at_ns, name: "n".to_owned(), labels: String::new(), value };
+    let scrape = |at_ns, value| MetricRow {
+        at_ns,
+        name: "n".to_owned(),
+        labels: String::new(),
+        value,
+    };
     let tables = [
         ("requests", load::requests_table(&[row()]).unwrap()),
         ("chunks", load::chunks_table(&chunks).unwrap()),
-        ("server_metrics", load::metrics_table(&[scrape(0, 2.0), scrape(9, 7.0)]).unwrap()),
+        (
+            "server_metrics",
+            load::metrics_table(&[scrape(0, 2.0), scrape(9, 7.0)]).unwrap(),
+        ),
     ];
     let at = [("rep", Scalar::Int(1))];
     let cell = synthetic::cell(&store, &at, serde_json::Value::Null, &tables).unwrap();
@@ -88,5 +103,8 @@ fn the_columns_the_load_stage_writes_are_those_read() {
     );
     assert_eq!(value("ttft_scheduled_ms"), None);
     assert_eq!(METRICS.len(), 7);
-    assert_eq!(server_counter(read.server_metrics.as_ref().unwrap(), "n"), Some(5.0));
+    assert_eq!(
+        server_counter(read.server_metrics.as_ref().unwrap(), "n"),
+        Some(5.0)
+    );
 }

@@ -41,7 +41,12 @@ pub(crate) fn describe(
 fn program(program: &Program) -> Vec<String> {
     match program {
         Program::Packaged(path) => vec![format!("{{packages}}/{path}")],
-        Program::Python(_) => vec!["python3".into(), "-I".into(), "-B".into(), "{launcher}".into()],
+        Program::Python(_) => vec![
+            "python3".into(),
+            "-I".into(),
+            "-B".into(),
+            "{launcher}".into(),
+        ],
         Program::Installed(name) => vec![name.clone()],
         Program::Running(_) => Vec::new(),
     }

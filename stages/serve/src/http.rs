@@ -43,7 +43,10 @@ impl Site {
         ca_file: Option<&Path>,
         api_key: Option<ApiKey>,
     ) -> Result<Self, (String, String)> {
-        let told = (format!("`{url}` is no http:// or https:// URL"), "correct the URL".to_owned());
+        let told = (
+            format!("`{url}` is no http:// or https:// URL"),
+            "correct the URL".to_owned(),
+        );
         let (scheme, rest) = url.split_once("://").ok_or_else(|| told.clone())?;
         let port = match scheme {
             "http" => 80,
@@ -51,7 +54,9 @@ impl Site {
             _ => return Err(told),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let split = authority.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let split = authority
+            .rsplit_once(':')
+            .filter(|(_, port)| port.parse::<u16>().is_ok());
         let host = split.map_or(authority, |(host, _)| host);
         let tls = if scheme == "https" {
             let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -61,7 +66,11 @@ impl Site {
         };
         Ok(Self {
             url: url.to_owned(),
-            authority: if split.is_some() { authority.to_owned() } else { format!("{authority}:{port}") },
+            authority: if split.is_some() {
+                authority.to_owned()
+            } else {
+                format!("{authority}:{port}")
+            },
             prefix: path.trim_end_matches('/').to_owned(),
             tls,
             api_key,
@@ -70,7 +79,9 @@ impl Site {
 
     /// Returns a text that came from the server as it may be told and kept.
     pub(crate) fn mask(&self, text: &str) -> String {
-        self.api_key.as_ref().map_or_else(|| text.to_owned(), |key| key.mask(text))
+        self.api_key
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |key| key.mask(text))
     }
 }
 
@@ -120,13 +131,20 @@ pub(crate) fn request<'a, E>(
     limit: Duration,
     watch: &mut dyn FnMut() -> Result<(), E>,
 ) -> Result<Answer<'a>, Error<E>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|e| Error::Http(format!("no event loop: {e}")))?;
     runtime.block_on(async {
         let exchange = exchange(site, path, body);
         let limited = tokio::time::timeout(limit, exchange);
         let answer = watched(limited, watch).await.map_err(Error::Ended)?;
-        let late = |_| Error::Http(format!("no answer to {path} within {} s", limit.as_secs_f64()));
+        let late = |_| {
+            Error::Http(format!(
+                "no answer to {path} within {} s",
+                limit.as_secs_f64()
+            ))
+        };
         answer.map_err(late)?.map_err(|e| match e {
             Broken::Tls(error) => Error::Tls(error),
             Broken::Http(error) => Error::Http(format!("{path}: {error}")),
@@ -134,7 +152,10 @@ pub(crate) fn request<'a, E>(
     })
 }
 
-async fn watched<F: Future, E>(future: F, watch: &mut dyn FnMut() -> Result<(), E>) -> Result<F::Output, E> {
+async fn watched<F: Future, E>(
+    future: F,
+    watch: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<F::Output, E> {
     let mut future = std::pin::pin!(future);
     loop {
         tokio::select! {
@@ -150,11 +171,25 @@ enum Broken {
     Tls(TlsError),
 }
 
-async fn exchange<'a>(site: &'a Site, path: &'a str, body: Option<&Json>) -> Result<Answer<'a>, Broken> {
-    let stream = TcpStream::connect(&site.authority).await.map_err(|e| Broken::Http(e.to_string()))?;
+async fn exchange<'a>(
+    site: &'a Site,
+    path: &'a str,
+    body: Option<&Json>,
+) -> Result<Answer<'a>, Broken> {
+    let stream = TcpStream::connect(&site.authority)
+        .await
+        .map_err(|e| Broken::Http(e.to_string()))?;
     let answer = match &site.tls {
         None => converse(stream, site, path, body).await,
-        Some(tls) => converse(tls.connect(stream).await.map_err(Broken::Tls)?, site, path, body).await,
+        Some(tls) => {
+            converse(
+                tls.connect(stream).await.map_err(Broken::Tls)?,
+                site,
+                path,
+                body,
+            )
+            .await
+        }
     };
     answer.map_err(Broken::Http)
 }
@@ -165,12 +200,19 @@ async fn converse<'a>(
     path: &'a str,
     body: Option<&Json>,
 ) -> Result<Answer<'a>, String> {
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| e.to_string())?;
     // Ends with the connection; its errors reach the request too.
     let connection = tokio::spawn(async move { drop(connection.await) });
-    let method = if body.is_some() { Method::POST } else { Method::GET };
-    let bytes = body.map(|b| serde_json::to_vec(b).expect("JSON always serializes")).unwrap_or_default();
+    let method = if body.is_some() {
+        Method::POST
+    } else {
+        Method::GET
+    };
+    let bytes = body
+        .map(|b| serde_json::to_vec(b).expect("JSON always serializes"))
+        .unwrap_or_default();
     let mut request = Request::builder()
         .method(method)
         .uri(format!("{}{path}", site.prefix))
@@ -179,12 +221,25 @@ async fn converse<'a>(
     if let Some((name, value)) = site.api_key.as_ref().map(ApiKey::header) {
         request = request.header(name, value);
     }
-    let request = request.body(Full::new(Bytes::from(bytes))).map_err(|e| e.to_string())?;
-    let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+    let request = request
+        .body(Full::new(Bytes::from(bytes)))
+        .map_err(|e| e.to_string())?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|e| e.to_string())?;
     let status = response.status().as_u16();
-    let body = Limited::new(response.into_body(), MOST_BYTES).collect().await.map_err(|e| e.to_string())?;
+    let body = Limited::new(response.into_body(), MOST_BYTES)
+        .collect()
+        .await
+        .map_err(|e| e.to_string())?;
     connection.abort();
-    Ok(Answer { status, body: body.to_bytes().to_vec(), site, path })
+    Ok(Answer {
+        status,
+        body: body.to_bytes().to_vec(),
+        site,
+        path,
+    })
 }
 
 #[cfg(test)]
@@ -194,15 +249,24 @@ mod tests {
     #[test]
     fn a_base_url_may_have_a_path_and_lack_a_port() {
         let parts = |url| Site::new(url, None, None).map(|site| (site.authority, site.prefix));
-        assert_eq!(parts("http://a/b/"), Ok(("a:80".to_owned(), "/b".to_owned())));
+        assert_eq!(
+            parts("http://a/b/"),
+            Ok(("a:80".to_owned(), "/b".to_owned()))
+        );
         assert_eq!(parts("http://a:81"), Ok(("a:81".to_owned(), String::new())));
-        assert_eq!(parts("http://[::1]"), Ok(("[::1]:80".to_owned(), String::new())));
+        assert_eq!(
+            parts("http://[::1]"),
+            Ok(("[::1]:80".to_owned(), String::new()))
+        );
         assert!(parts("ftp://a").is_err() && parts("a:80").is_err());
     }
 
     #[test]
     fn a_refused_connection_is_an_error_that_names_the_path() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let site = Site::new(&format!("http://{free}"), None, None).unwrap();
         let answer = request::<()>(&site, "/x", None, Duration::from_secs(5), &mut || Ok(()));
         assert!(matches!(answer, Err(Error::Http(e)) if e.starts_with("/x: ")));
@@ -211,8 +275,15 @@ mod tests {
     #[test]
     fn a_server_that_never_answers_ends_with_the_watch() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let site = Site::new(&format!("http://{}", silent.local_addr().unwrap()), None, None).unwrap();
-        let answer = request(&site, "/x", None, Duration::from_secs(60), &mut || Err("dead"));
+        let site = Site::new(
+            &format!("http://{}", silent.local_addr().unwrap()),
+            None,
+            None,
+        )
+        .unwrap();
+        let answer = request(&site, "/x", None, Duration::from_secs(60), &mut || {
+            Err("dead")
+        });
         assert!(matches!(answer, Err(Error::Ended("dead"))));
     }
 }

@@ -42,24 +42,32 @@ impl Process {
         rendered: &Rendered,
         job: &Job<'_>,
     ) -> Result<Self, Failure> {
-        let trouble = |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
+        let trouble =
+            |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
         let path = job.scratch.join("engine.log");
         fs::create_dir_all(job.scratch).map_err(|e| trouble("the folder for its log", e))?;
         let log = File::create(&path).map_err(|e| trouble("its log", e))?;
         let errors = log.try_clone().map_err(|e| trouble("its log", e))?;
         let reader = File::open(&path).map_err(|e| trouble("its log", e))?;
-        let (executable, first) =
-            program.split_first().ok_or_else(|| Failure::failed("there is no program to start"))?;
+        let (executable, first) = program
+            .split_first()
+            .ok_or_else(|| Failure::failed("there is no program to start"))?;
         let mut command = spawner.command(executable);
         command.args(first).args(&rendered.arguments).env_clear();
-        for name in INHERITED.iter().copied().chain(engine.launch.inherit.iter().map(String::as_str)) {
+        for name in INHERITED
+            .iter()
+            .copied()
+            .chain(engine.launch.inherit.iter().map(String::as_str))
+        {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
         command.envs(&rendered.environment).current_dir(job.scratch);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
-        let mut child = spawner.spawn(command).map_err(|e| trouble("it cannot be started", e))?;
+        let mut child = spawner
+            .spawn(command)
+            .map_err(|e| trouble("it cannot be started", e))?;
         await_own_group(&child).map_err(|e| trouble("it cannot be watched", e))?;
         let lease = match job.leases.register(child.id()) {
             Ok(lease) => lease,
@@ -100,7 +108,10 @@ impl Process {
                 let reason = format!("the engine ended by itself ({status}){}", self.last_words());
                 Err(self.fail(CellStatus::Failed, reason))
             }
-            Err(e) => Err(self.fail(CellStatus::Failed, format!("the engine cannot be watched: {e}"))),
+            Err(e) => Err(self.fail(
+                CellStatus::Failed,
+                format!("the engine cannot be watched: {e}"),
+            )),
         }
     }
 
@@ -114,21 +125,34 @@ impl Process {
     pub(crate) fn last_words(&mut self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-        let marked = lines.iter().rfind(|l| self.error_marks.iter().any(|m| l.contains(m.as_str())));
+        let marked = lines
+            .iter()
+            .rfind(|l| self.error_marks.iter().any(|m| l.contains(m.as_str())));
         let told = match marked {
             Some(line) => line.trim().to_owned(),
             None => {
                 let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-                last.iter().map(|l| l.trim()).collect::<Vec<_>>().join(" / ")
+                last.iter()
+                    .map(|l| l.trim())
+                    .collect::<Vec<_>>()
+                    .join(" / ")
             }
         };
-        if told.is_empty() { "; its log is empty".to_owned() } else { format!("; its log says: {told}") }
+        if told.is_empty() {
+            "; its log is empty".to_owned()
+        } else {
+            format!("; its log says: {told}")
+        }
     }
 
     pub(crate) fn log_text(&mut self) -> String {
         use std::io::{Read, Seek};
         let mut bytes = Vec::new();
-        match self.reader.rewind().and_then(|()| self.reader.read_to_end(&mut bytes)) {
+        match self
+            .reader
+            .rewind()
+            .and_then(|()| self.reader.read_to_end(&mut bytes))
+        {
             Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(e) => format!("the log cannot be read: {e}\n"),
         }
@@ -143,7 +167,9 @@ impl Process {
         let stopped = self.stop();
         let mut log = self.log_text();
         if let Err(e) = stopped {
-            log.push_str(&format!("benchtrail: the engine could not be stopped: {e}\n"));
+            log.push_str(&format!(
+                "benchtrail: the engine could not be stopped: {e}\n"
+            ));
         }
         Output::text("log", Media::Text, log)
     }

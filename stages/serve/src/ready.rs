@@ -57,7 +57,10 @@ pub(crate) fn wait<E>(
     if generated(&answer) {
         return Ok(model);
     }
-    Err(NotReady::Wrong(format!("{path} answered without a generated token: `{}`", answer.start())))
+    Err(NotReady::Wrong(format!(
+        "{path} answered without a generated token: `{}`",
+        answer.start()
+    )))
 }
 
 /// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
@@ -73,7 +76,11 @@ fn poll<'a, E>(
         watch().map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
         // The first token may be slow where weights are loaded at the first request.
-        let limit = if body.is_some() { left } else { left.min(PROBE_LIMIT) };
+        let limit = if body.is_some() {
+            left
+        } else {
+            left.min(PROBE_LIMIT)
+        };
         let seen = match request(wanted.site, path, body, limit, watch) {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
@@ -97,10 +104,20 @@ fn poll<'a, E>(
 }
 
 fn listed<E>(wanted: &Wanted<'_>, answer: &Answer<'_>) -> Result<String, NotReady<E>> {
-    let list = answer.json().map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
-    let served: Vec<&str> =
-        list["data"].as_array().into_iter().flatten().filter_map(|m| m["id"].as_str()).collect();
-    match wanted.models.iter().find(|name| served.contains(&name.as_str())) {
+    let list = answer
+        .json()
+        .map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
+    let served: Vec<&str> = list["data"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|m| m["id"].as_str())
+        .collect();
+    match wanted
+        .models
+        .iter()
+        .find(|name| served.contains(&name.as_str()))
+    {
         Some(name) => Ok(name.clone()),
         None => Err(NotReady::Wrong(format!(
             "the server at this address serves `{}`, not `{}`",
@@ -119,14 +136,18 @@ fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
         Api::OpenaiCompletions => (&engine.endpoints.completions, plain),
         Api::OpenaiChat => (&engine.endpoints.chat, chat),
     };
-    let path = path.clone().ok_or_else(|| format!("the API {} needs its endpoint", engine.api.word()))?;
+    let path = path
+        .clone()
+        .ok_or_else(|| format!("the API {} needs its endpoint", engine.api.word()))?;
     Ok((path, body))
 }
 
 /// Returns whether the server's own count says that a token was generated; without a count, a
 /// choice must be there.
 fn generated(answer: &Answer<'_>) -> bool {
-    let Ok(body) = answer.json() else { return false };
+    let Ok(body) = answer.json() else {
+        return false;
+    };
     match body["usage"]["completion_tokens"].as_u64() {
         Some(count) => count >= 1,
         None => body["choices"].as_array().is_some_and(|c| !c.is_empty()),
@@ -146,16 +167,24 @@ pub(crate) fn limits(
         let answer = request::<()>(site, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
         let value = match answer {
             Ok(a) if a.status == 200 => {
-                let value = a.json().ok().and_then(|j| j.pointer(&limit.pointer).cloned());
+                let value = a
+                    .json()
+                    .ok()
+                    .and_then(|j| j.pointer(&limit.pointer).cloned());
                 masked(value.unwrap_or_default(), site)
             }
             _ => Json::Null,
         };
         let promised = promise(limit, settings);
         if value.is_null() {
-            warnings.push(format!("the server does not tell its limit `{name}` ({})", limit.path));
+            warnings.push(format!(
+                "the server does not tell its limit `{name}` ({})",
+                limit.path
+            ));
         } else if let Some(promised) = promised.filter(|p| value.as_u64() != Some(*p)) {
-            warnings.push(format!("the settings promise {name} = {promised}, the server says {value}"));
+            warnings.push(format!(
+                "the settings promise {name} = {promised}, the server says {value}"
+            ));
         }
         values.insert(name.replace('-', "_"), value);
     }
@@ -166,24 +195,40 @@ pub(crate) fn limits(
 fn masked(value: Json, site: &Site) -> Json {
     match value {
         Json::String(text) => site.mask(&text).into(),
-        Json::Array(values) => values.into_iter().map(|value| masked(value, site)).collect(),
-        Json::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (site.mask(&name), masked(value, site))).collect()
-        }
+        Json::Array(values) => values
+            .into_iter()
+            .map(|value| masked(value, site))
+            .collect(),
+        Json::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (site.mask(&name), masked(value, site)))
+            .collect(),
         plain => plain,
     }
 }
 
 /// Returns the limits by name as the settings promise them; null where they say nothing.
-pub(crate) fn promised(engine: &Engine, settings: &BTreeMap<String, Json>) -> BTreeMap<String, Json> {
+pub(crate) fn promised(
+    engine: &Engine,
+    settings: &BTreeMap<String, Json>,
+) -> BTreeMap<String, Json> {
     let limits = engine.limits.iter();
-    limits.map(|(name, limit)| (name.replace('-', "_"), promise(limit, settings).into())).collect()
+    limits
+        .map(|(name, limit)| (name.replace('-', "_"), promise(limit, settings).into()))
+        .collect()
 }
 
 fn promise(limit: &Limit, settings: &BTreeMap<String, Json>) -> Option<u64> {
-    let number = |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
-    let divisor = if limit.divided_by.is_some() { number(&limit.divided_by) } else { Some(1) };
-    number(&limit.setting).zip(divisor.filter(|d| *d > 0)).map(|(n, d)| n / d)
+    let number =
+        |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
+    let divisor = if limit.divided_by.is_some() {
+        number(&limit.divided_by)
+    } else {
+        Some(1)
+    };
+    number(&limit.setting)
+        .zip(divisor.filter(|d| *d > 0))
+        .map(|(n, d)| n / d)
 }
 
 #[cfg(test)]
@@ -218,16 +263,22 @@ mod tests {
                     let path = head.split(' ').nth(1).unwrap();
                     let answers = script.iter_mut().find(|(p, _)| *p == path);
                     let (status, body) =
-                        answers.map_or((404, ""), |(_, a)| if a.len() > 1 { a.remove(0) } else { a[0] });
+                        answers.map_or(
+                            (404, ""),
+                            |(_, a)| if a.len() > 1 { a.remove(0) } else { a[0] },
+                        );
                     let _ = write!(
                         stream,
                         "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
                         body.len()
                     );
                     // The body of the request is read before closing, or the answer is lost.
-                    let length = head
-                        .lines()
-                        .find_map(|l| l.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+                    let length = head.lines().find_map(|l| {
+                        l.to_lowercase()
+                            .strip_prefix("content-length: ")?
+                            .parse()
+                            .ok()
+                    });
                     let mut body = vec![0; length.unwrap_or(0)];
                     let _ = stream.read_exact(&mut body);
                 }
@@ -261,7 +312,12 @@ mod tests {
     fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
         let stub = Stub::new(script);
         let models = ["tiny".to_owned()];
-        let wanted = Wanted { engine: &engine(), site: &site(&stub), models: &models, limit };
+        let wanted = Wanted {
+            engine: &engine(),
+            site: &site(&stub),
+            models: &models,
+            limit,
+        };
         wait(&wanted, &mut || Ok(()))
     }
 
@@ -270,7 +326,10 @@ mod tests {
     #[test]
     fn a_server_that_is_loading_is_waited_for() {
         let script = vec![
-            ("/health", vec![(503, "Loading"), (503, "Loading"), (200, "")]),
+            (
+                "/health",
+                vec![(503, "Loading"), (503, "Loading"), (200, "")],
+            ),
             ("/v1/models", vec![(503, "Loading"), (200, MODELS)]),
             ("/v1/completions", vec![(200, TOKEN)]),
         ];
@@ -292,10 +351,17 @@ mod tests {
 
     #[test]
     fn a_server_of_another_model_is_refused() {
-        let script =
-            vec![("/health", vec![(200, "")]), ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)])];
-        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else { panic!("it was taken") };
-        assert_eq!(told, "the server at this address serves `other`, not `tiny`");
+        let script = vec![
+            ("/health", vec![(200, "")]),
+            ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)]),
+        ];
+        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else {
+            panic!("it was taken")
+        };
+        assert_eq!(
+            told,
+            "the server at this address serves `other`, not `tiny`"
+        );
     }
 
     #[test]
@@ -319,21 +385,35 @@ mod tests {
 
     #[test]
     fn a_key_that_the_server_repeats_is_in_no_limit() {
-        let stub = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":["for sk-1",{"sk-1":4}]}"#)])]);
+        let stub = Stub::new(vec![(
+            "/props",
+            vec![(200, r#"{"n_ctx":["for sk-1",{"sk-1":4}]}"#)],
+        )]);
         let site = Site::new(&stub.url, None, ApiKey::new("sk-1")).unwrap();
         let (values, _) = limits(&engine(), &site, &BTreeMap::new());
-        assert_eq!(values["context_per_slot"], json!(["for [API key]", {"[API key]": 4}]));
+        assert_eq!(
+            values["context_per_slot"],
+            json!(["for [API key]", {"[API key]": 4}])
+        );
     }
 
     #[test]
     fn a_limit_that_is_not_the_promised_one_is_a_warning() {
-        let settings =
-            BTreeMap::from([("context".to_owned(), json!(4096)), ("parallel".to_owned(), json!(8))]);
+        let settings = BTreeMap::from([
+            ("context".to_owned(), json!(4096)),
+            ("parallel".to_owned(), json!(8)),
+        ]);
         let kept = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":512}"#)])]);
         let (values, warnings) = limits(&engine(), &site(&kept), &settings);
-        assert_eq!((values["context_per_slot"].clone(), warnings.len()), (json!(512), 0));
+        assert_eq!(
+            (values["context_per_slot"].clone(), warnings.len()),
+            (json!(512), 0)
+        );
         let broken = Stub::new(vec![("/props", vec![(200, r#"{"n_ctx":4096}"#)])]);
         let (_, warnings) = limits(&engine(), &site(&broken), &settings);
-        assert_eq!(warnings, ["the settings promise context-per-slot = 512, the server says 4096"]);
+        assert_eq!(
+            warnings,
+            ["the settings promise context-per-slot = 512, the server says 4096"]
+        );
     }
 }

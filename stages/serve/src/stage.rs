@@ -12,7 +12,8 @@ use engines::{Engine, Launch, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
-    CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem, StageKind,
+    CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem,
+    StageKind,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,10 @@ impl Serve {
     /// Makes a kind that starts engines through another executable than the current one; it
     /// must forward the pipeline's hidden exec subcommand.
     pub fn through(exe: PathBuf) -> Self {
-        Self { exe: Some(exe), ..Self::default() }
+        Self {
+            exe: Some(exe),
+            ..Self::default()
+        }
     }
 
     fn spawner(&self) -> Result<Arc<Spawner>, Failure> {
@@ -67,11 +71,15 @@ impl Serve {
             };
             Ok(Arc::new(Spawner::new(exe)?))
         };
-        let mut kept = self.spawner.lock().map_err(|_| Failure::failed("an earlier start panicked"))?;
+        let mut kept = self
+            .spawner
+            .lock()
+            .map_err(|_| Failure::failed("an earlier start panicked"))?;
         if let Some(spawner) = &*kept {
             return Ok(spawner.clone());
         }
-        let spawner = make().map_err(|e| Failure::failed(format!("no thread to start engines from: {e}")))?;
+        let spawner =
+            make().map_err(|e| Failure::failed(format!("no thread to start engines from: {e}")))?;
         *kept = Some(spawner.clone());
         Ok(spawner)
     }
@@ -97,27 +105,43 @@ impl StageKind for Serve {
     /// Which engine it will be is known only from the provision stage; so a setting is refused
     /// here if no engine of the library would take it, and else when the cell starts.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
-        let mut settings: Settings =
-            serde_json::from_value(settings.clone()).map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let mut settings: Settings = serde_json::from_value(settings.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
         settings.settings.retain(|_, value| !value.is_null());
         let problems = early_problems(&settings.settings, library);
-        if problems.is_empty() { Ok(json!({"settings": settings.settings})) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(json!({"settings": settings.settings}))
+        } else {
+            Err(problems)
+        }
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let cell = provisioned(job.input_of_kind("provision"))?;
         let environment = environment(cell, job)?;
-        let engine: Engine =
-            serde_json::from_value(environment["engine"]["definition"].clone()).map_err(|e| {
-                Failure::failed(format!("the provisioned engine's definition is unreadable: {e}"))
+        let engine: Engine = serde_json::from_value(environment["engine"]["definition"].clone())
+            .map_err(|e| {
+                Failure::failed(format!(
+                    "the provisioned engine's definition is unreadable: {e}"
+                ))
             })?;
-        let given = job.parameters["settings"].as_object().cloned().unwrap_or_default();
-        let settings = resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
-        let live =
-            cell.live.clone().ok_or_else(|| Failure::failed("the provisioned environment is not there"))?;
-        let live: Live = serde_json::from_value(live)
-            .map_err(|e| Failure::failed(format!("the provisioned environment is unreadable: {e}")))?;
-        let name = environment["model"]["name"].as_str().unwrap_or_default().to_owned();
+        let given = job.parameters["settings"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let settings =
+            resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let live = cell
+            .live
+            .clone()
+            .ok_or_else(|| Failure::failed("the provisioned environment is not there"))?;
+        let live: Live = serde_json::from_value(live).map_err(|e| {
+            Failure::failed(format!("the provisioned environment is unreadable: {e}"))
+        })?;
+        let name = environment["model"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
 
         let mut server = match &engine.launch.program {
             Program::Running(url) => attach(&engine, url, &[name, live.model_path], job)?,
@@ -151,16 +175,25 @@ impl StageKind for Serve {
     /// Describes the server as its settings promise it.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let environment = environment(provisioned(job.input_of_kind("provision"))?, job)?;
-        let engine: Engine =
-            serde_json::from_value(environment["engine"]["definition"].clone()).map_err(|e| {
-                Failure::failed(format!("the provisioned engine's definition is unreadable: {e}"))
+        let engine: Engine = serde_json::from_value(environment["engine"]["definition"].clone())
+            .map_err(|e| {
+                Failure::failed(format!(
+                    "the provisioned engine's definition is unreadable: {e}"
+                ))
             })?;
-        let given = job.parameters["settings"].as_object().cloned().unwrap_or_default();
-        let settings = resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let given = job.parameters["settings"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let settings =
+            resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
         let name = environment["model"]["name"].as_str().unwrap_or_default();
         let limits = ready::promised(&engine, &settings);
         let descriptor = describe(&environment, &engine, name, &settings, &limits);
-        Ok(Done { outputs: vec![Output::json("server", &descriptor)], ..Done::default() })
+        Ok(Done {
+            outputs: vec![Output::json("server", &descriptor)],
+            ..Done::default()
+        })
     }
 }
 
@@ -174,18 +207,30 @@ fn early_problems(given: &BTreeMap<String, Json>, library: &dyn Library) -> Vec<
         .collect();
     let mut problems = Vec::new();
     for (name, value) in given {
-        let takers: Vec<_> = engines.iter().filter_map(|e| e.settings.get(name)).collect();
+        let takers: Vec<_> = engines
+            .iter()
+            .filter_map(|e| e.settings.get(name))
+            .collect();
         if takers.is_empty() {
-            let problem = Problem::at(&["settings", name], format!("no engine has a setting `{name}`"));
+            let problem = Problem::at(
+                &["settings", name],
+                format!("no engine has a setting `{name}`"),
+            );
             let known = engines.iter().flat_map(|e| e.settings.keys());
             problems.push(match closest(name, known.map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             });
-        } else if let Some(phrase) =
-            takers.iter().map(|s| s.check(value)).reduce(Result::or).and_then(Result::err)
+        } else if let Some(phrase) = takers
+            .iter()
+            .map(|s| s.check(value))
+            .reduce(Result::or)
+            .and_then(Result::err)
         {
-            problems.push(Problem::at(&["settings", name], format!("the setting `{name}` {phrase}")));
+            problems.push(Problem::at(
+                &["settings", name],
+                format!("the setting `{name}` {phrase}"),
+            ));
         }
     }
     problems
@@ -193,7 +238,8 @@ fn early_problems(given: &BTreeMap<String, Json>, library: &dyn Library) -> Vec<
 
 fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
     let input = input.ok_or_else(|| {
-        Failure::failed("a serve stage needs a provision stage").hint("add it to the stage's `needs`")
+        Failure::failed("a serve stage needs a provision stage")
+            .hint("add it to the stage's `needs`")
     })?;
     match &input.cells[..] {
         [cell] if cell.status == CellStatus::Ok => Ok(cell),
@@ -205,8 +251,11 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
             ))
         }
         cells => {
-            let message =
-                format!("a server runs in one environment, `{}` gives {}", input.stage, cells.len());
+            let message = format!(
+                "a server runs in one environment, `{}` gives {}",
+                input.stage,
+                cells.len()
+            );
             Err(Failure::failed(message).hint("expand this stage over the same axes"))
         }
     }
@@ -215,15 +264,27 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
 fn environment(cell: &InputCell, job: &Job<'_>) -> Result<Json, Failure> {
     let missing = || Failure::failed("the provision stage left no `environment`");
     let artifact = cell.outputs.get("environment").ok_or_else(missing)?;
-    let bytes = job.store.get(&artifact.digest).map_err(|e| Failure::failed(e.to_string()))?;
-    serde_json::from_slice(&bytes).map_err(|e| Failure::failed(format!("`environment` is no JSON: {e}")))
+    let bytes = job
+        .store
+        .get(&artifact.digest)
+        .map_err(|e| Failure::failed(e.to_string()))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| Failure::failed(format!("`environment` is no JSON: {e}")))
 }
 
 fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
     let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
     let hints: Vec<&str> = problems.iter().filter_map(|p| p.hint.as_deref()).collect();
-    let failure = Failure::failed(format!("{} cannot be started: {}", engine.title, told.join("; ")));
-    if hints.is_empty() { failure } else { failure.hint(hints.join("; ")) }
+    let failure = Failure::failed(format!(
+        "{} cannot be started: {}",
+        engine.title,
+        told.join("; ")
+    ));
+    if hints.is_empty() {
+        failure
+    } else {
+        failure.hint(hints.join("; "))
+    }
 }
 
 /// A server that answers: started by us, or found running.
@@ -238,8 +299,18 @@ struct Server {
 
 impl Server {
     fn new(site: Site, model: String, process: Option<Process>, engine: &Engine) -> Self {
-        let health = engine.endpoints.health.clone().or_else(|| engine.endpoints.models.clone());
-        Self { site, model, process, health, live: Json::Null }
+        let health = engine
+            .endpoints
+            .health
+            .clone()
+            .or_else(|| engine.endpoints.models.clone());
+        Self {
+            site,
+            model,
+            process,
+            health,
+            live: Json::Null,
+        }
     }
 }
 
@@ -252,27 +323,39 @@ impl Lease for Server {
         if let Some(process) = &mut self.process {
             return process.check();
         }
-        let Some(path) = &self.health else { return Ok(()) };
+        let Some(path) = &self.health else {
+            return Ok(());
+        };
         let limit = Duration::from_secs(5);
-        let seen = match http::request::<Infallible>(&self.site, path, None, limit, &mut || Ok(())) {
+        let seen = match http::request::<Infallible>(&self.site, path, None, limit, &mut || Ok(()))
+        {
             Ok(answer) if answer.status == 200 => return Ok(()),
             Ok(answer) => answer.told(),
             Err(http::Error::Http(error)) => error,
             Err(http::Error::Tls(error)) => error.to_string(),
             Err(http::Error::Ended(never)) => match never {},
         };
-        Err(Failure::failed(format!("the server at {} is gone: {seen}", self.site.url)))
+        Err(Failure::failed(format!(
+            "the server at {} is gone: {seen}",
+            self.site.url
+        )))
     }
 
     fn release(mut self: Box<Self>) -> Vec<Output> {
-        self.process.as_mut().map(Process::release).into_iter().collect()
+        self.process
+            .as_mut()
+            .map(Process::release)
+            .into_iter()
+            .collect()
     }
 }
 
 /// Returns a port nobody listens on now.
 fn free_port() -> Result<u16, Failure> {
     let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
-    bound.map(|address| address.port()).map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
+    bound
+        .map(|address| address.port())
+        .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
 }
 
 fn start(
@@ -293,9 +376,17 @@ fn start(
             port: port.to_string(),
             packages: live.packages.clone().unwrap_or_default(),
         };
-        job.control.progress(0, Some(3), format!("starting {}", engine.title));
-        let mut process = Process::start(spawner, engine, &live.bin, &render(engine, settings, &paths), job)?;
-        job.control.progress(1, Some(3), "waiting for its first token");
+        job.control
+            .progress(0, Some(3), format!("starting {}", engine.title));
+        let mut process = Process::start(
+            spawner,
+            engine,
+            &live.bin,
+            &render(engine, settings, &paths),
+            job,
+        )?;
+        job.control
+            .progress(1, Some(3), "waiting for its first token");
         let site = site(&format!("http://{HOST}:{port}"), &engine.launch)?;
         match started(engine, &site, name, &mut process, job) {
             Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
@@ -308,7 +399,10 @@ fn start(
 /// Between our look and the engine's start somebody else may have taken the port.
 fn lost_its_port(process: &mut Process) -> bool {
     let log = process.log_text().to_lowercase();
-    process.check().is_err() && ["couldn't bind", "address already in use"].iter().any(|t| log.contains(t))
+    process.check().is_err()
+        && ["couldn't bind", "address already in use"]
+            .iter()
+            .any(|t| log.contains(t))
 }
 
 fn started(
@@ -320,32 +414,50 @@ fn started(
 ) -> Result<String, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
     let models = [name.to_owned()];
-    let wanted = Wanted { engine, site, models: &models, limit };
-    let ready = ready::wait(&wanted, &mut || job.control.check().and_then(|()| process.check()));
+    let wanted = Wanted {
+        engine,
+        site,
+        models: &models,
+        limit,
+    };
+    let ready = ready::wait(&wanted, &mut || {
+        job.control.check().and_then(|()| process.check())
+    });
     // Ready, and still ours: another server could have answered in its place.
     let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
     ready.map_err(|not| match not {
         NotReady::Late(seen) => {
             let words = process.last_words();
-            let reason =
-                format!("{} was not ready within {} s ({seen}){words}", engine.title, limit.as_secs());
+            let reason = format!(
+                "{} was not ready within {} s ({seen}){words}",
+                engine.title,
+                limit.as_secs()
+            );
             process.fail(CellStatus::Failed, reason)
         }
         NotReady::Wrong(what) | NotReady::Refused(what) => {
             let words = process.last_words();
-            process.fail(CellStatus::Failed, format!("{} does not serve: {what}{words}", engine.title))
+            process.fail(
+                CellStatus::Failed,
+                format!("{} does not serve: {what}{words}", engine.title),
+            )
         }
         NotReady::Untrusted(error) => process.fail(CellStatus::Failed, error.to_string()),
-        NotReady::Ended(failure) if failure.evidence.is_empty() => {
-            Failure { hint: failure.hint, ..process.fail(failure.status, failure.reason) }
-        }
+        NotReady::Ended(failure) if failure.evidence.is_empty() => Failure {
+            hint: failure.hint,
+            ..process.fail(failure.status, failure.reason)
+        },
         NotReady::Ended(failure) => failure,
     })
 }
 
 /// Returns where the certificates lie that alone are trusted; parameters hold their digest.
 fn ca_file(launch: &Launch) -> Result<Option<PathBuf>, Failure> {
-    let seen = launch.ca_file.as_deref().map(pipeline::sources::seen).transpose();
+    let seen = launch
+        .ca_file
+        .as_deref()
+        .map(pipeline::sources::seen)
+        .transpose();
     let source = seen.map_err(|e| Failure::failed(e.message).hint("run again"))?;
     Ok(source.map(|source| source.path))
 }
@@ -358,26 +470,41 @@ fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
     let site = site(url, &engine.launch)?;
-    let wanted = Wanted { engine, site: &site, models: names, limit };
-    job.control.progress(1, Some(3), format!("asking {url} for a token"));
+    let wanted = Wanted {
+        engine,
+        site: &site,
+        models: names,
+        limit,
+    };
+    job.control
+        .progress(1, Some(3), format!("asking {url} for a token"));
     let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
         NotReady::Late(seen) => {
-            let reason = format!("no server at {url} was ready within {} s ({seen})", limit.as_secs());
-            Failure::failed(reason).hint("start it, or correct `launch.program.running` in its definition")
+            let reason = format!(
+                "no server at {url} was ready within {} s ({seen})",
+                limit.as_secs()
+            );
+            Failure::failed(reason)
+                .hint("start it, or correct `launch.program.running` in its definition")
         }
-        NotReady::Wrong(what) => Failure::failed(format!("the server at {url} does not serve: {what}"))
-            .hint("name the model as the server does"),
+        NotReady::Wrong(what) => {
+            Failure::failed(format!("the server at {url} does not serve: {what}"))
+                .hint("name the model as the server does")
+        }
         NotReady::Refused(what) => {
             let failure = Failure::failed(format!("the server at {url} refuses us: {what}"));
             failure.hint(match &engine.launch.api_key_env {
                 Some(variable) => format!("look whether `{variable}` holds the key of this server"),
-                None => "name the environment variable that holds the server's key in the engine's \
+                None => {
+                    "name the environment variable that holds the server's key in the engine's \
                          definition: `launch.api-key-env`"
-                    .to_owned(),
+                        .to_owned()
+                }
             })
         }
         NotReady::Untrusted(error) => {
-            Failure::failed(format!("the server at {url}: TLS: {}", error.reason)).hint(error.remedy)
+            Failure::failed(format!("the server at {url}: TLS: {}", error.reason))
+                .hint(error.remedy)
         }
         NotReady::Ended(failure) => failure,
     })?;

@@ -15,19 +15,43 @@ use support::{Bench, text};
 
 fn main() -> ExitCode {
     support::main(&[
-        ("a_server_is_ready_described_checked_and_stopped_with_its_whole_group", whole_life),
-        ("an_engine_that_dies_at_the_start_is_told_with_its_log", dies_at_start),
-        ("an_engine_that_dies_later_is_noticed_by_the_check", dies_later),
-        ("an_engine_that_is_never_ready_is_stopped_and_told", never_ready),
+        (
+            "a_server_is_ready_described_checked_and_stopped_with_its_whole_group",
+            whole_life,
+        ),
+        (
+            "an_engine_that_dies_at_the_start_is_told_with_its_log",
+            dies_at_start,
+        ),
+        (
+            "an_engine_that_dies_later_is_noticed_by_the_check",
+            dies_later,
+        ),
+        (
+            "an_engine_that_is_never_ready_is_stopped_and_told",
+            never_ready,
+        ),
         ("a_program_that_does_not_exist_is_told", no_program),
-        ("a_wrong_setting_is_told_before_anything_starts", wrong_setting),
+        (
+            "a_wrong_setting_is_told_before_anything_starts",
+            wrong_setting,
+        ),
         ("a_port_somebody_else_took_leads_to_another_one", port_taken),
         ("a_stopped_study_stops_the_start", interrupted),
         ("an_engine_sees_only_the_variables_declared", environment),
-        ("a_lease_dropped_without_release_stops_the_engine_too", dropped),
+        (
+            "a_lease_dropped_without_release_stops_the_engine_too",
+            dropped,
+        ),
         ("a_server_already_running_is_used_and_left_alone", attached),
-        ("a_provision_cell_that_failed_skips_the_server", no_provision),
-        ("settings_no_engine_has_are_refused_while_planning", early_errors),
+        (
+            "a_provision_cell_that_failed_skips_the_server",
+            no_provision,
+        ),
+        (
+            "settings_no_engine_has_are_refused_while_planning",
+            early_errors,
+        ),
     ])
 }
 
@@ -83,15 +107,27 @@ fn serve() -> Serve {
     Serve::through(std::env::current_exe().unwrap())
 }
 
-fn try_run(bench: &Bench, definition: &Json, settings: &Json, control: &Control) -> Result<Done, Failure> {
-    let program = definition["launch"]["program"]["installed"].as_str().into_iter();
+fn try_run(
+    bench: &Bench,
+    definition: &Json,
+    settings: &Json,
+    control: &Control,
+) -> Result<Done, Failure> {
+    let program = definition["launch"]["program"]["installed"]
+        .as_str()
+        .into_iter();
     let environment = json!({
         "engine": {"name": "stub", "version": "1.0", "definition": definition},
         "model": {"name": "tiny", "sha256": null},
         "facets": {"cpu_model": "fake"},
     });
-    let live = json!({"bin": program.collect::<Vec<_>>(), "packages": null, "model_path": "/nowhere"});
-    let input = bench.input("provision", &[Output::json("environment", &environment)], live);
+    let live =
+        json!({"bin": program.collect::<Vec<_>>(), "packages": null, "model_path": "/nowhere"});
+    let input = bench.input(
+        "provision",
+        &[Output::json("environment", &environment)],
+        live,
+    );
     bench.run(&serve(), &json!({"settings": settings}), &[input], control)
 }
 
@@ -114,17 +150,35 @@ fn whole_life() {
     assert_eq!(bench.leases(), 1);
     let descriptor = support::json(&done, "server");
     let live = done.lease.as_ref().unwrap().live().clone();
-    let port = live["base_url"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let port = live["base_url"]
+        .as_str()
+        .unwrap()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .to_owned();
     assert_eq!(descriptor["settings"], json!({"slots": 2}));
     assert_eq!(descriptor["limits"], json!({"slots": 2}));
     assert_eq!(descriptor["facets"]["cpu_model"], "fake");
-    assert!(descriptor["command"]["arguments"].as_array().unwrap().contains(&json!("{port}")));
+    assert!(
+        descriptor["command"]["arguments"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("{port}"))
+    );
     let shown = descriptor.to_string();
-    assert!(!shown.contains(&port) && !shown.contains(bench.folder.path().to_str().unwrap()), "{shown}");
+    assert!(
+        !shown.contains(&port) && !shown.contains(bench.folder.path().to_str().unwrap()),
+        "{shown}"
+    );
     let mut lease = done.lease.take().unwrap();
     lease.check().unwrap();
     let group = u32::try_from(live["pid"].as_u64().unwrap()).unwrap();
-    assert_eq!(group_members(group).unwrap().len(), 2, "the stub and its own child");
+    assert_eq!(
+        group_members(group).unwrap().len(),
+        2,
+        "the stub and its own child"
+    );
     let left = lease.release();
     assert!(is_empty(group));
     assert_eq!(bench.leases(), 0);
@@ -139,7 +193,10 @@ fn dies_at_start() {
         failure.reason,
         "the engine ended by itself (exit status: 3); its log says: 0.1 E load: no such model"
     );
-    assert_eq!(text(&failure.evidence[0]), "0.1 E load: no such model\ncleaning up\n");
+    assert_eq!(
+        text(&failure.evidence[0]),
+        "0.1 E load: no such model\ncleaning up\n"
+    );
     assert_eq!(bench.leases(), 0);
 }
 
@@ -148,18 +205,38 @@ fn dies_later() {
     let mut done = run(&bench, &stub("-")).unwrap();
     pipeline::process::kill_group(group(&done), Duration::ZERO).unwrap();
     let failure = done.lease.as_mut().unwrap().check().unwrap_err();
-    assert!(failure.reason.starts_with("the engine ended by itself (signal: 9"), "{failure}");
+    assert!(
+        failure
+            .reason
+            .starts_with("the engine ended by itself (signal: 9"),
+        "{failure}"
+    );
     assert_eq!(failure.evidence.len(), 1);
 }
 
 fn never_ready() {
     let bench = Bench::new();
     let pid_file = bench.folder.path().join("pid");
-    let script = format!("echo $$ > {}; echo still loading; sleep 3600", pid_file.display());
+    let script = format!(
+        "echo $$ > {}; echo still loading; sleep 3600",
+        pid_file.display()
+    );
     let failure = run(&bench, &shell(&script)).err().unwrap();
-    assert!(failure.reason.starts_with("Shell was not ready within 1 s (/health: "), "{failure}");
-    assert!(failure.reason.ends_with("; its log says: still loading"), "{failure}");
-    let pid: u32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+    assert!(
+        failure
+            .reason
+            .starts_with("Shell was not ready within 1 s (/health: "),
+        "{failure}"
+    );
+    assert!(
+        failure.reason.ends_with("; its log says: still loading"),
+        "{failure}"
+    );
+    let pid: u32 = std::fs::read_to_string(pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     assert!(is_empty(pid));
 }
 
@@ -173,10 +250,18 @@ fn no_program() {
 
 fn wrong_setting() {
     let bench = Bench::new();
-    let failure = try_run(&bench, &stub("-"), &json!({"slot": 2}), &Control::quiet()).err().unwrap();
-    assert_eq!(failure.reason, "Stub cannot be started: the engine has no setting `slot`");
+    let failure = try_run(&bench, &stub("-"), &json!({"slot": 2}), &Control::quiet())
+        .err()
+        .unwrap();
+    assert_eq!(
+        failure.reason,
+        "Stub cannot be started: the engine has no setting `slot`"
+    );
     assert_eq!(failure.hint.as_deref(), Some("did you mean `slots`?"));
-    assert!(!bench.folder.path().join("scratch").exists(), "something was started");
+    assert!(
+        !bench.folder.path().join("scratch").exists(),
+        "something was started"
+    );
 }
 
 fn port_taken() {
@@ -190,19 +275,29 @@ fn port_taken() {
 fn interrupted() {
     let bench = Bench::new();
     let control = Control::new(Arc::new(AtomicBool::new(true)), None, Box::new(|_| ()));
-    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &control).err().unwrap();
+    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &control)
+        .err()
+        .unwrap();
     assert_eq!(failure.status, CellStatus::Interrupted);
     assert_eq!(bench.leases(), 0);
     let late = Control::new(Arc::default(), Some(Duration::ZERO), Box::new(|_| ()));
-    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &late).err().unwrap();
-    assert_eq!((failure.status, failure.evidence.len()), (CellStatus::Timeout, 1));
+    let failure = try_run(&bench, &shell("sleep 3600"), &json!({}), &late)
+        .err()
+        .unwrap();
+    assert_eq!(
+        (failure.status, failure.evidence.len()),
+        (CellStatus::Timeout, 1)
+    );
 }
 
 fn environment() {
     let bench = Bench::new();
     let done = run(&bench, &stub("-")).unwrap();
     let log = text(&done.lease.unwrap().release()[0]);
-    let line = log.lines().find_map(|l| l.strip_prefix("variables: ")).unwrap();
+    let line = log
+        .lines()
+        .find_map(|l| l.strip_prefix("variables: "))
+        .unwrap();
     // Cargo gives the test itself many variables; wrappers of Python may add some of their own.
     assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO_")));
     assert!(!line.contains("CARGO_"), "{line}");
@@ -222,24 +317,42 @@ fn attached() {
     let (bench, other) = (Bench::new(), Bench::new());
     let running = run(&bench, &stub("-")).unwrap();
     let url = running.lease.as_ref().unwrap().live()["base_url"].clone();
-    let definition = json!({"title": "Found", "version": "1.0", "launch": {"program": {"running": url}}});
+    let definition =
+        json!({"title": "Found", "version": "1.0", "launch": {"program": {"running": url}}});
     let mut done = run(&other, &definition).unwrap();
     assert_eq!(done.lease.as_ref().unwrap().live()["model"], "tiny");
     assert!(!support::json(&done, "server").to_string().contains("pid"));
     let mut lease = done.lease.take().unwrap();
     lease.check().unwrap();
     assert!(lease.release().is_empty());
-    assert!(!is_empty(group(&running)), "a server that is not ours was stopped");
+    assert!(
+        !is_empty(group(&running)),
+        "a server that is not ours was stopped"
+    );
 }
 
 fn no_provision() {
     let bench = Bench::new();
-    let failure = bench.run(&serve(), &json!({"settings": {}}), &[], &Control::quiet()).err().unwrap();
-    assert_eq!(failure.hint.as_deref(), Some("add it to the stage's `needs`"));
+    let failure = bench
+        .run(&serve(), &json!({"settings": {}}), &[], &Control::quiet())
+        .err()
+        .unwrap();
+    assert_eq!(
+        failure.hint.as_deref(),
+        Some("add it to the stage's `needs`")
+    );
     let mut input = bench.input("provision", &[], Json::Null);
     input.cells[0].status = CellStatus::Failed;
     input.cells[0].reason = Some("no network".into());
-    let failure = bench.run(&serve(), &json!({"settings": {}}), &[input], &Control::quiet()).err().unwrap();
+    let failure = bench
+        .run(
+            &serve(),
+            &json!({"settings": {}}),
+            &[input],
+            &Control::quiet(),
+        )
+        .err()
+        .unwrap();
     assert_eq!(
         (failure.status, failure.reason.as_str()),
         (CellStatus::Skipped, "`provision` is failed: no network")
@@ -253,15 +366,31 @@ fn early_errors() {
             (collection == "engines" && name == "stub").then(|| self.0.clone())
         }
         fn names(&self, collection: &str) -> Vec<String> {
-            if collection == "engines" { vec!["stub".into()] } else { Vec::new() }
+            if collection == "engines" {
+                vec!["stub".into()]
+            } else {
+                Vec::new()
+            }
         }
     }
     let library = One(stub("-"));
     let canonical = |settings: Json| serve().canonical(&json!({"settings": settings}), &library);
-    assert_eq!(canonical(json!({"slots": 8})).unwrap(), json!({"settings": {"slots": 8}}));
-    assert_eq!(canonical(json!({"slots": null})).unwrap(), json!({"settings": {}}));
+    assert_eq!(
+        canonical(json!({"slots": 8})).unwrap(),
+        json!({"settings": {"slots": 8}})
+    );
+    assert_eq!(
+        canonical(json!({"slots": null})).unwrap(),
+        json!({"settings": {}})
+    );
     let problems = canonical(json!({"slotss": 8, "slots": 0})).unwrap_err();
     let said: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
-    assert_eq!(said, ["the setting `slots` must be at least 1, got 0", "no engine has a setting `slotss`"]);
+    assert_eq!(
+        said,
+        [
+            "the setting `slots` must be at least 1, got 0",
+            "no engine has a setting `slotss`"
+        ]
+    );
     assert_eq!(problems[1].hint.as_deref(), Some("did you mean `slots`?"));
 }

@@ -17,8 +17,14 @@ use support::{Bench, text};
 
 fn main() -> ExitCode {
     support::main(&[
-        ("the_default_engine_is_provisioned_serves_tokens_and_leaves_no_process", default_engine),
-        ("the_portable_engine_stands_in_and_takes_the_same_settings", portable_engine),
+        (
+            "the_default_engine_is_provisioned_serves_tokens_and_leaves_no_process",
+            default_engine,
+        ),
+        (
+            "the_portable_engine_stands_in_and_takes_the_same_settings",
+            portable_engine,
+        ),
     ])
 }
 
@@ -27,11 +33,17 @@ struct Shipped;
 impl Library for Shipped {
     fn find(&self, collection: &str, name: &str) -> Option<Json> {
         let all = engines::shipped();
-        all.iter().find(|s| (s.collection, s.name) == (collection, name)).map(|s| yaml::read(s.text))
+        all.iter()
+            .find(|s| (s.collection, s.name) == (collection, name))
+            .map(|s| yaml::read(s.text))
     }
 
     fn names(&self, collection: &str) -> Vec<String> {
-        engines::shipped().iter().filter(|s| s.collection == collection).map(|s| s.name.to_owned()).collect()
+        engines::shipped()
+            .iter()
+            .filter(|s| s.collection == collection)
+            .map(|s| s.name.to_owned())
+            .collect()
     }
 }
 
@@ -41,8 +53,11 @@ fn post(base_url: &str, path: &str, body: &Json) -> Json {
     let mut stream = TcpStream::connect(authority).unwrap();
     let body = body.to_string();
     let length = body.len();
-    write!(stream, "POST {path} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}")
-        .unwrap();
+    write!(
+        stream,
+        "POST {path} HTTP/1.0\r\nHost: {authority}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -53,17 +68,24 @@ fn post(base_url: &str, path: &str, body: &Json) -> Json {
 fn whole_cycle(bench: &Bench, engine: &str) -> Json {
     let settings = json!({"engine": engine, "model": "smollm2-135m-instruct"});
     let parameters = Provision.canonical(&settings, &Shipped).unwrap();
-    let provisioned = bench.run(&Provision, &parameters, &[], &Control::quiet()).unwrap();
+    let provisioned = bench
+        .run(&Provision, &parameters, &[], &Control::quiet())
+        .unwrap();
     let live = provisioned.lease.as_ref().unwrap().live().clone();
     let input = bench.input("provision", &provisioned.outputs, live);
 
     let serve = Serve::through(std::env::current_exe().unwrap());
     let settings = json!({"settings": {"parallel": 2, "context": 2048, "threads": 1}});
     let parameters = serve.canonical(&settings, &Shipped).unwrap();
-    let done = bench.run(&serve, &parameters, &[input], &Control::quiet()).unwrap();
+    let done = bench
+        .run(&serve, &parameters, &[input], &Control::quiet())
+        .unwrap();
     assert_eq!(done.warnings, Vec::<String>::new());
     let descriptor = support::json(&done, "server");
-    assert_eq!(descriptor["limits"], json!({"context_per_slot": 1024, "slots": 2}));
+    assert_eq!(
+        descriptor["limits"],
+        json!({"context_per_slot": 1024, "slots": 2})
+    );
     assert_eq!(
         descriptor["model"]["sha256"],
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -71,13 +93,15 @@ fn whole_cycle(bench: &Bench, engine: &str) -> Json {
 
     let mut lease = done.lease.unwrap();
     let live = lease.live().clone();
-    let body =
-        json!({"model": live["model"], "prompt": "Once upon a time", "max_tokens": 8, "ignore_eos": true});
+    let body = json!({"model": live["model"], "prompt": "Once upon a time", "max_tokens": 8, "ignore_eos": true});
     for cached in [0, 0] {
         let answer = post(live["base_url"].as_str().unwrap(), "/v1/completions", &body);
         assert_eq!(answer["usage"]["completion_tokens"], 8);
         // The same prompt again: were a prompt cache on, it would show here.
-        assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], cached);
+        assert_eq!(
+            answer["usage"]["prompt_tokens_details"]["cached_tokens"],
+            cached
+        );
     }
     lease.check().unwrap();
     let group = u32::try_from(live["pid"].as_u64().unwrap()).unwrap();

@@ -40,8 +40,13 @@ fn gates() -> Json {
 
 fn main() {
     // cargo passes `--bench`.
-    let threads = std::env::args().find_map(|a| a.parse::<usize>().ok()).unwrap_or(2);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+    let threads = std::env::args()
+        .find_map(|a| a.parse::<usize>().ok())
+        .unwrap_or(2);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .expect("threads start");
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(&folder.path().join("store")).expect("a store");
     let (load, rows) = Grid::FULL.load(&store).expect("the store takes the cells");
@@ -70,18 +75,27 @@ fn main() {
             leases: &Leases::new(store.root(), "bench", "checks"),
             study: None,
         };
-        let done =
-            pool.install(|| verify::Verify.run(&job)).unwrap_or_else(|failure| panic!("{}", failure.reason));
+        let done = pool
+            .install(|| verify::Verify.run(&job))
+            .unwrap_or_else(|failure| panic!("{}", failure.reason));
         for output in &done.outputs {
-            let Content::Bytes(bytes) = &output.content else { panic!("{} is a file", output.name) };
+            let Content::Bytes(bytes) = &output.content else {
+                panic!("{} is a file", output.name)
+            };
             store.put(bytes).expect("the store takes the table");
         }
         let wall = start.elapsed().as_secs_f64();
         walls.push(wall);
-        println!("  {wall:.3} s wall, {:.2} s CPU, {} outputs", cpu_seconds() - cpu, done.outputs.len());
+        println!(
+            "  {wall:.3} s wall, {:.2} s CPU, {} outputs",
+            cpu_seconds() - cpu,
+            done.outputs.len()
+        );
         warnings = done.warnings;
     }
-    let first = warnings.first().map_or(String::new(), |first| format!(", the first: {first}"));
+    let first = warnings
+        .first()
+        .map_or(String::new(), |first| format!(", the first: {first}"));
     println!("{} judgements did not pass{first}", warnings.len());
     walls.sort_by(f64::total_cmp);
     println!(

@@ -10,14 +10,25 @@ use crate::gates::files;
 use crate::study::Stage;
 
 /// Makes the table `census`.
-pub(crate) fn census_table(stages: &[Stage<'_>], findings: &[Finding<'_>]) -> Result<Table, TableError> {
+pub(crate) fn census_table(
+    stages: &[Stage<'_>],
+    findings: &[Finding<'_>],
+) -> Result<Table, TableError> {
     let int = |name: &str, meaning: &str, of: &dyn Fn(&Stage<'_>) -> usize| {
-        Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok())).unit("1").describe(meaning)
+        Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok()))
+            .unit("1")
+            .describe(meaning)
     };
-    let with =
-        |s: &Stage<'_>, status: CellStatus| s.cells.iter().filter(|c| c.input.status == status).count();
+    let with = |s: &Stage<'_>, status: CellStatus| {
+        s.cells.iter().filter(|c| c.input.status == status).count()
+    };
     let rows = |s: &Stage<'_>, keep: &dyn Fn(&rows::Request) -> bool| {
-        s.cells.iter().filter_map(|c| c.rows.as_ref()).flat_map(|r| &r.requests).filter(|r| keep(r)).count()
+        s.cells
+            .iter()
+            .filter_map(|c| c.rows.as_ref())
+            .flat_map(|r| &r.requests)
+            .filter(|r| keep(r))
+            .count()
     };
     let barred = |s: &Stage<'_>| {
         let cells: std::collections::BTreeSet<Option<usize>> = findings
@@ -79,12 +90,25 @@ fn gaps(stage: &Stage<'_>) -> Vec<i64> {
 /// Returns the sources of a stage's ok cells, each with its count if there are several.
 pub(crate) fn sources(stage: &Stage<'_>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for cell in stage.cells.iter().filter_map(|c| c.rows.as_ref()?.cell.as_ref()) {
-        let source = cell.text("source").ok().and_then(|s| s.first().copied().flatten());
-        *counts.entry(source.unwrap_or("unknown").to_owned()).or_default() += 1;
+    for cell in stage
+        .cells
+        .iter()
+        .filter_map(|c| c.rows.as_ref()?.cell.as_ref())
+    {
+        let source = cell
+            .text("source")
+            .ok()
+            .and_then(|s| s.first().copied().flatten());
+        *counts
+            .entry(source.unwrap_or("unknown").to_owned())
+            .or_default() += 1;
     }
     match counts.len() {
         1 => counts.into_keys().filter(|s| s != "unknown").collect(),
-        _ => counts.iter().map(|(source, n)| format!("{n} {source}")).collect::<Vec<_>>().join(", "),
+        _ => counts
+            .iter()
+            .map(|(source, n)| format!("{n} {source}"))
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }

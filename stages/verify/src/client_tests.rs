@@ -19,8 +19,14 @@ fn load(store: &Store, verdict: Option<&str>, chunk_rate: f64, flying: i64) -> I
     ]);
     let request = synthetic::request(1);
     let tables = [
-        ("requests", synthetic::requests_table(std::slice::from_ref(&request)).unwrap()),
-        ("chunks", synthetic::chunks_table(&synthetic::even_chunks(&request)).unwrap()),
+        (
+            "requests",
+            synthetic::requests_table(std::slice::from_ref(&request)).unwrap(),
+        ),
+        (
+            "chunks",
+            synthetic::chunks_table(&synthetic::even_chunks(&request)).unwrap(),
+        ),
         ("cell", cell.unwrap()),
     ];
     let cell = synthetic::cell(store, &[("rep", Scalar::Int(1))], Json::Null, &tables).unwrap();
@@ -30,8 +36,12 @@ fn load(store: &Store, verdict: Option<&str>, chunk_rate: f64, flying: i64) -> I
 fn calibration(store: &Store, instrument: &Json) -> Input {
     let bytes = serde_json::to_vec(instrument).unwrap();
     store.put(&bytes).unwrap();
-    let artifact =
-        Artifact { digest: Digest::of(&bytes), media: Media::Json, bytes: bytes.len() as u64, rows: None };
+    let artifact = Artifact {
+        digest: Digest::of(&bytes),
+        media: Media::Json,
+        bytes: bytes.len() as u64,
+        rows: None,
+    };
     let mut cell = synthetic::cell(store, &[], Json::Null, &[]).unwrap();
     cell.status = CellStatus::Ok;
     cell.outputs.insert("instrument".to_owned(), artifact);
@@ -40,7 +50,9 @@ fn calibration(store: &Store, instrument: &Json) -> Input {
 
 fn health(more: &Json) -> Json {
     let mut gate = json!({"gate": "client-health", "reason": "the client was the bottleneck"});
-    gate.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    gate.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     json!({ "gates": [gate] })
 }
 
@@ -51,9 +63,20 @@ fn range() -> Json {
 #[test]
 fn a_cell_whose_client_was_the_bottleneck_is_excluded() {
     let (_folder, store) = store();
-    let done = verify(&store, &[load(&store, Some("client_bound"), 1.0, 1)], &health(&json!({})));
-    assert_eq!(broken(&done), [("client-health".to_owned(), Some("rep=1".to_owned()))]);
-    let excluded = done.outputs.iter().find(|o| o.name == "exclusions").unwrap();
+    let done = verify(
+        &store,
+        &[load(&store, Some("client_bound"), 1.0, 1)],
+        &health(&json!({})),
+    );
+    assert_eq!(
+        broken(&done),
+        [("client-health".to_owned(), Some("rep=1".to_owned()))]
+    );
+    let excluded = done
+        .outputs
+        .iter()
+        .find(|o| o.name == "exclusions")
+        .unwrap();
     assert_eq!(excluded.rows, Some(1));
 }
 
@@ -62,8 +85,23 @@ fn a_healthy_client_passes_unless_its_stated_error_is_above_what_is_asked() {
     let (_folder, store) = store();
     let input = [load(&store, Some("client_ok"), 1.0, 1)];
     assert_eq!(broken(&verify(&store, &input, &health(&json!({})))), []);
-    assert_eq!(broken(&verify(&store, &input, &health(&json!({"stamp-error-ms": 3.0})))), []);
-    assert_eq!(broken(&verify(&store, &input, &health(&json!({"stamp-error-ms": 2.9})))).len(), 1);
+    assert_eq!(
+        broken(&verify(
+            &store,
+            &input,
+            &health(&json!({"stamp-error-ms": 3.0}))
+        )),
+        []
+    );
+    assert_eq!(
+        broken(&verify(
+            &store,
+            &input,
+            &health(&json!({"stamp-error-ms": 2.9}))
+        ))
+        .len(),
+        1
+    );
 }
 
 #[test]
@@ -79,7 +117,10 @@ fn a_load_beyond_the_calibrated_range_is_flagged_in_either_direction() {
     let (_folder, store) = store();
     let covered = json!({"covered": {"chunk_rate": 1000.0, "concurrency": 16}});
     let flagged = |rate, flying, instrument: &Json| {
-        let inputs = [load(&store, None, rate, flying), calibration(&store, instrument)];
+        let inputs = [
+            load(&store, None, rate, flying),
+            calibration(&store, instrument),
+        ];
         broken(&verify(&store, &inputs, &range())).len()
     };
     assert_eq!(flagged(1000.0, 16, &covered), 0);

@@ -39,7 +39,11 @@ fn made() -> Made {
     let mut cells = Vec::new();
     for (c, configuration) in ["batched", "serial"].into_iter().enumerate() {
         for rep in 0..4_i64 {
-            let load = ClosedLoop { seed: 100 + cells.len() as u64, requests: 41, ..ClosedLoop::default() };
+            let load = ClosedLoop {
+                seed: 100 + cells.len() as u64,
+                requests: 41,
+                ..ClosedLoop::default()
+            };
             let mut requests = load.requests();
             requests[0].phase = Phase::Warmup;
             for r in &mut requests {
@@ -62,7 +66,10 @@ fn made() -> Made {
             });
         }
     }
-    Made { cells, servers: vec![("batched", descriptor(8)), ("serial", descriptor(1))] }
+    Made {
+        cells,
+        servers: vec![("batched", descriptor(8)), ("serial", descriptor(1))],
+    }
 }
 
 /// Returns what a server with so many slots says of itself.
@@ -105,14 +112,22 @@ impl Made {
 
 impl Measured {
     fn at(&self) -> [(&'static str, Scalar); 2] {
-        [("configuration", Scalar::Text(self.configuration.to_owned())), ("rep", Scalar::Int(self.rep))]
+        [
+            ("configuration", Scalar::Text(self.configuration.to_owned())),
+            ("rep", Scalar::Int(self.rep)),
+        ]
     }
 
     fn stored(&self, store: &Store) -> InputCell {
         if self.status != CellStatus::Ok {
             return synthetic::missing(&self.at(), self.status, "a reason");
         }
-        let even = || self.requests.iter().flat_map(synthetic::even_chunks).collect::<Vec<_>>();
+        let even = || {
+            self.requests
+                .iter()
+                .flat_map(synthetic::even_chunks)
+                .collect::<Vec<_>>()
+        };
         let chunks = self.chunks.clone().unwrap_or_else(even);
         let name = "llamacpp:tokens_predicted_total";
         let n = self.counter.len() as i64;
@@ -122,12 +137,22 @@ impl Measured {
             Column::float("value", self.counter.iter().copied().map(Some)),
         ]);
         let mut tables = vec![
-            ("requests", synthetic::requests_table(&self.requests).unwrap()),
+            (
+                "requests",
+                synthetic::requests_table(&self.requests).unwrap(),
+            ),
             ("chunks", synthetic::chunks_table(&chunks).unwrap()),
-            ("cell", synthetic::facts_table(self.expected, 1, self.started_unix_ns).unwrap()),
+            (
+                "cell",
+                synthetic::facts_table(self.expected, 1, self.started_unix_ns).unwrap(),
+            ),
             ("server_metrics", metrics.unwrap()),
         ];
-        tables.extend(self.extra.iter().map(|(name, table)| (*name, table.clone())));
+        tables.extend(
+            self.extra
+                .iter()
+                .map(|(name, table)| (*name, table.clone())),
+        );
         synthetic::cell(store, &self.at(), self.parameters.clone(), &tables).unwrap()
     }
 
@@ -138,8 +163,9 @@ impl Measured {
         let mut shift = 0;
         for (i, r) in self.requests.iter_mut().enumerate() {
             let (sent, done) = (r.sent_ns.unwrap(), r.done_ns.unwrap());
-            let to =
-                |t: Option<i64>| t.map(|t| sent + shift + ((t - sent) as f64 * factor(i as f64 / n)) as i64);
+            let to = |t: Option<i64>| {
+                t.map(|t| sent + shift + ((t - sent) as f64 * factor(i as f64 / n)) as i64)
+            };
             (r.headers_ns, r.first_token_ns) = (to(r.headers_ns), to(r.first_token_ns));
             (r.last_token_ns, r.done_ns) = (to(r.last_token_ns), to(r.done_ns));
             r.sent_ns = Some(sent + shift);
@@ -359,7 +385,8 @@ pub(crate) const NOT_IN_DATA: &[(&str, &str)] = &[
 ];
 
 /// The query of a user's own gate.
-pub(crate) const NOBODY_WAITS_LONG: &str = "select max(done_ns - sent_ns) < 2e10 as passed from requests";
+pub(crate) const NOBODY_WAITS_LONG: &str =
+    "select max(done_ns - sent_ns) < 2e10 as passed from requests";
 
 /// Verifies a study in order, for the documentation of the tables.
 pub(crate) fn example() -> pipeline::Done {
@@ -374,7 +401,10 @@ pub(crate) fn physical_roofs() -> Json {
 }
 
 fn every_gate() -> Json {
-    let mut gates = crate::tests::every_gate()["gates"].as_array().unwrap().clone();
+    let mut gates = crate::tests::every_gate()["gates"]
+        .as_array()
+        .unwrap()
+        .clone();
     gates.retain(|g| !["repeats", "sql"].contains(&g["gate"].as_str().unwrap()));
     gates.extend([
         json!({"gate": "repeats", "within": 0.8}),
@@ -402,7 +432,12 @@ fn a_study_in_order_passes_every_gate_and_every_gate_judges_it() {
     let gates = table(&done, "gates");
     let unjudged: Vec<_> = (0..gates.rows())
         .filter(|i| gates.boolean("passed").unwrap()[*i].is_none())
-        .map(|i| (gates.text("gate").unwrap()[i], gates.text("observed").unwrap()[i]))
+        .map(|i| {
+            (
+                gates.text("gate").unwrap()[i],
+                gates.text("observed").unwrap()[i],
+            )
+        })
         .collect();
     // Eight cells are fine for all but the normal approximation over them.
     assert_eq!(unjudged, []);
@@ -422,7 +457,10 @@ fn each_fault_is_caught_by_the_gates_made_for_it_and_by_no_other() {
         let mut expected: Vec<&str> = fault.gates.to_vec();
         expected.sort_unstable();
         if caught != expected {
-            wrong.push(format!("{}: caught by {caught:?}, to be caught by {expected:?}", fault.what));
+            wrong.push(format!(
+                "{}: caught by {caught:?}, to be caught by {expected:?}",
+                fault.what
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -430,12 +468,20 @@ fn each_fault_is_caught_by_the_gates_made_for_it_and_by_no_other() {
 
 #[test]
 fn every_gate_catches_some_fault() {
-    let caught: std::collections::BTreeSet<&str> = FAULTS.iter().flat_map(|f| f.gates).copied().collect();
+    let caught: std::collections::BTreeSet<&str> =
+        FAULTS.iter().flat_map(|f| f.gates).copied().collect();
     // Tampered bytes are no result at all; the gate in SQL goes by its own name; the client's own
     // faults are injected where its facts are made up (`client_tests`).
     let apart = ["digests", "sql", "client-health", "calibrated-range"];
-    for page in crate::pages().into_iter().filter(|p| !apart.contains(&p.name)) {
-        assert!(caught.contains(page.name), "no fault is caught by {}", page.name);
+    for page in crate::pages()
+        .into_iter()
+        .filter(|p| !apart.contains(&p.name))
+    {
+        assert!(
+            caught.contains(page.name),
+            "no fault is caught by {}",
+            page.name
+        );
     }
 }
 
@@ -444,7 +490,10 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
     let (folder, store) = store();
     let mut study = made();
     for cell in &mut study.cells {
-        let prompts = Table::new(vec![Column::int("prompt", [Some(cell.rep), Some(cell.started_unix_ns)])]);
+        let prompts = Table::new(vec![Column::int(
+            "prompt",
+            [Some(cell.rep), Some(cell.started_unix_ns)],
+        )]);
         cell.extra.push(("prompts", prompts.unwrap()));
     }
     let inputs = study.inputs(&store);
@@ -453,19 +502,29 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
     // A file no other gate reads, in two cells.
     for cell in [1, SPOILT] {
         let hex = inputs[0].cells[cell].outputs["prompts"].digest.hex();
-        let path = walk(folder.path()).into_iter().find(|p| name_ends(p, &hex)).unwrap();
+        let path = walk(folder.path())
+            .into_iter()
+            .find(|p| name_ends(p, &hex))
+            .unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20] ^= 1;
         let mut permissions = std::fs::metadata(&path).unwrap().permissions();
-        #[expect(clippy::permissions_set_readonly_false, reason = "a file of this test's own folder")]
+        #[expect(
+            clippy::permissions_set_readonly_false,
+            reason = "a file of this test's own folder"
+        )]
         permissions.set_readonly(false);
         std::fs::set_permissions(&path, permissions).unwrap();
         std::fs::write(&path, bytes).unwrap();
     }
-    let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet()).err().unwrap();
+    let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet())
+        .err()
+        .unwrap();
     for place in ["configuration=batched,rep=1", "configuration=serial,rep=2"] {
         assert!(
-            failure.reason.contains(&format!("`prompts` of the load cell {place}: ")),
+            failure
+                .reason
+                .contains(&format!("`prompts` of the load cell {place}: ")),
             "{}",
             failure.reason
         );
@@ -474,14 +533,21 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
 
 fn name_ends(path: &std::path::Path, hex: &str) -> bool {
     let all: String = path.iter().map(|part| part.to_string_lossy()).collect();
-    all.ends_with(hex) || path.file_name().is_some_and(|n| hex.ends_with(&*n.to_string_lossy()))
+    all.ends_with(hex)
+        || path
+            .file_name()
+            .is_some_and(|n| hex.ends_with(&*n.to_string_lossy()))
 }
 
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(walk(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(walk(&path))
+        } else {
+            found.push(path)
+        }
     }
     found
 }
@@ -493,7 +559,10 @@ fn the_same_bytes_come_out_at_one_and_at_sixteen_threads() {
     study.cells[SPOILT].stretch(|at| 1.0 + 0.6 * at);
     let inputs = study.inputs(&store);
     let at = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
         pool.install(|| verify(&store, &inputs, &every_gate()))
     };
     let (one, many) = (at(1), at(16));
@@ -516,15 +585,25 @@ fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
     // Four repetitions, one pair each, eight facets.
     assert_eq!(matrix.rows(), 32);
     let row = |i: usize| -> Vec<String> {
-        ["at", "a", "b", "facet", "status", "declared", "detail", "verdict"]
-            .map(|c| matrix.value(c, i).unwrap().to_string())
-            .to_vec()
+        [
+            "at", "a", "b", "facet", "status", "declared", "detail", "verdict",
+        ]
+        .map(|c| matrix.value(c, i).unwrap().to_string())
+        .to_vec()
     };
     let verdict = "tokenizer-confounded";
-    assert_eq!(row(1), ["rep=0", "batched", "serial", "prompts", "equal", "null", "null", verdict]);
+    assert_eq!(
+        row(1),
+        [
+            "rep=0", "batched", "serial", "prompts", "equal", "null", "null", verdict
+        ]
+    );
     let shifted = "40 of 40 prompts count otherwise, ×1.439 in all, ranges disjoint";
     assert_eq!(row(2)[3..7], ["prompt-tokens", "differs", "false", shifted]);
-    assert_eq!(row(7)[3..7], ["settings", "differs", "true", "parallel: 8 against 1"]);
+    assert_eq!(
+        row(7)[3..7],
+        ["settings", "differs", "true", "parallel: 8 against 1"]
+    );
     assert_eq!(table(&done, "exclusions").rows(), 16);
 }
 
@@ -536,7 +615,13 @@ fn what_is_not_known_is_not_comparable_and_not_incomparable() {
     let done = verify(&store, &inputs, &every_gate());
     assert_eq!(broken(&done), []);
     let matrix = table(&done, "comparability");
-    assert!(matrix.text("verdict").unwrap().iter().all(|v| *v == Some("unknown")));
+    assert!(
+        matrix
+            .text("verdict")
+            .unwrap()
+            .iter()
+            .all(|v| *v == Some("unknown"))
+    );
     assert_eq!(table(&done, "exclusions").rows(), 0);
 }
 
@@ -561,5 +646,8 @@ fn a_gate_in_sql_reads_the_telemetry_a_cell_has() {
         (judged[3], gates.text("observed").unwrap()[3]),
         (None, Some("the cell has no table gpu_telemetry"))
     );
-    assert_eq!((&judged[..3], &judged[4..]), (&expected[..3], &expected[4..]));
+    assert_eq!(
+        (&judged[..3], &judged[4..]),
+        (&expected[..3], &expected[4..])
+    );
 }

@@ -72,14 +72,17 @@ impl Finding<'_> {
     }
 
     fn place(&self) -> Option<String> {
-        self.judgement.cell.map(|c| self.stage.cells[c].input.coordinates.to_string())
+        self.judgement
+            .cell
+            .map(|c| self.stage.cells[c].input.coordinates.to_string())
     }
 }
 
 /// Makes the columns every table of findings begins with.
 fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
     let mut columns = vec![
-        Column::text("stage", findings.iter().map(|f| Some(f.stage.name))).describe("the load stage"),
+        Column::text("stage", findings.iter().map(|f| Some(f.stage.name)))
+            .describe("the load stage"),
         Column::text("cell", findings.iter().map(|f| f.place()))
             .describe("the cell's coordinates as text; null for the stage as a whole"),
     ];
@@ -87,12 +90,20 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
         let values: Vec<Scalar> = findings.iter().map(|f| f.coordinate(axis)).collect();
         let column = Column::from_scalars(axis, &values).or_else(|_| {
             // Stages may give one axis name labels of different types.
-            let text = values.iter().map(|v| if *v == Scalar::Null { None } else { Some(v.to_string()) });
+            let text = values.iter().map(|v| {
+                if *v == Scalar::Null {
+                    None
+                } else {
+                    Some(v.to_string())
+                }
+            });
             Ok::<_, TableError>(Column::text(axis, text))
         })?;
         columns.push(column.describe("key"));
     }
-    columns.push(Column::text("gate", findings.iter().map(|f| Some(f.gate.as_str()))).describe("the gate"));
+    columns.push(
+        Column::text("gate", findings.iter().map(|f| Some(f.gate.as_str()))).describe("the gate"),
+    );
     columns.push(
         Column::text("severity", findings.iter().map(|f| Some(f.severity.word())))
             .describe("what follows if it does not pass: fail, exclude or warn"),
@@ -101,7 +112,10 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
 }
 
 fn keys(axes: &[String]) -> String {
-    format!("stage,cell,{}gate", axes.iter().map(|a| format!("{a},")).collect::<String>())
+    format!(
+        "stage,cell,{}gate",
+        axes.iter().map(|a| format!("{a},")).collect::<String>()
+    )
 }
 
 /// Makes the table `gates`.
@@ -111,28 +125,45 @@ pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<T
     columns.extend([
         Column::boolean("passed", findings.iter().map(|f| f.judgement.passed))
             .describe("whether it passes; null = nothing to judge"),
-        Column::text("observed", findings.iter().map(|f| Some(f.judgement.observed.as_str())))
-            .describe("what the rows say"),
-        Column::text("expected", findings.iter().map(|f| Some(f.judgement.expected.as_str())))
-            .describe("what the gate asks for"),
-        Column::text("evidence", findings.iter().map(|f| f.judgement.evidence.as_deref()))
-            .describe("where to look; null if the observation says it all"),
+        Column::text(
+            "observed",
+            findings.iter().map(|f| Some(f.judgement.observed.as_str())),
+        )
+        .describe("what the rows say"),
+        Column::text(
+            "expected",
+            findings.iter().map(|f| Some(f.judgement.expected.as_str())),
+        )
+        .describe("what the gate asks for"),
+        Column::text(
+            "evidence",
+            findings.iter().map(|f| f.judgement.evidence.as_deref()),
+        )
+        .describe("where to look; null if the observation says it all"),
     ]);
     Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
 }
 
 /// Makes the table `exclusions`.
-pub(crate) fn exclusions_table(findings: &[Finding<'_>], axes: &[String]) -> Result<Table, TableError> {
+pub(crate) fn exclusions_table(
+    findings: &[Finding<'_>],
+    axes: &[String],
+) -> Result<Table, TableError> {
     let barred: Vec<&Finding<'_>> = findings.iter().filter(|f| f.bars_its_cell()).collect();
     let mut columns = places(&barred, axes)?;
     let reason = |f: &&Finding<'_>| {
-        let what = format!("{} (expected {})", f.judgement.observed, f.judgement.expected);
+        let what = format!(
+            "{} (expected {})",
+            f.judgement.observed, f.judgement.expected
+        );
         Some(match &f.reason {
             Some(reason) => format!("{reason}: {what}"),
             None => what,
         })
     };
-    columns
-        .push(Column::text("reason", barred.iter().map(reason)).describe("why the cell enters no statistic"));
+    columns.push(
+        Column::text("reason", barred.iter().map(reason))
+            .describe("why the cell enters no statistic"),
+    );
     Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
 }

@@ -89,7 +89,11 @@ impl<G: TypedGate> Gate for G {
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
         let parameters: G::Parameters = settings.read()?;
         let problems = self.check(&parameters, settings);
-        if problems.is_empty() { Ok(rows::canonical(&parameters)) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(rows::canonical(&parameters))
+        } else {
+            Err(problems)
+        }
     }
 
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
@@ -108,8 +112,19 @@ pub(crate) fn each(
     let cells = stage.cells.par_iter().enumerate();
     cells
         .filter_map(|(i, cell)| {
-            let Verdict { passed, observed, expected, evidence } = judge(cell, cell.rows.as_ref()?);
-            Some(Judgement { cell: Some(i), passed, observed, expected, evidence })
+            let Verdict {
+                passed,
+                observed,
+                expected,
+                evidence,
+            } = judge(cell, cell.rows.as_ref()?);
+            Some(Judgement {
+                cell: Some(i),
+                passed,
+                observed,
+                expected,
+                evidence,
+            })
         })
         .collect()
 }
@@ -123,24 +138,52 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn new(passed: bool, observed: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { passed: Some(passed), observed: observed.into(), expected: expected.into(), evidence: None }
+    pub(crate) fn new(
+        passed: bool,
+        observed: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self {
+            passed: Some(passed),
+            observed: observed.into(),
+            expected: expected.into(),
+            evidence: None,
+        }
     }
 
     /// There is nothing to judge, and why.
     pub(crate) fn none(why: impl Into<String>, expected: impl Into<String>) -> Self {
-        Self { passed: None, observed: why.into(), expected: expected.into(), evidence: None }
+        Self {
+            passed: None,
+            observed: why.into(),
+            expected: expected.into(),
+            evidence: None,
+        }
     }
 
     /// Says it of the stage as a whole.
     pub(crate) fn of_stage(self) -> Judgement {
-        let Self { passed, observed, expected, evidence } = self;
-        Judgement { cell: None, passed, observed, expected, evidence }
+        let Self {
+            passed,
+            observed,
+            expected,
+            evidence,
+        } = self;
+        Judgement {
+            cell: None,
+            passed,
+            observed,
+            expected,
+            evidence,
+        }
     }
 
     /// Says it of one cell.
     pub(crate) fn of_cell(self, cell: usize) -> Judgement {
-        Judgement { cell: Some(cell), ..self.of_stage() }
+        Judgement {
+            cell: Some(cell),
+            ..self.of_stage()
+        }
     }
 
     pub(crate) fn evidence(mut self, evidence: Option<String>) -> Self {
@@ -151,7 +194,9 @@ impl Verdict {
 
 /// Returns a problem for each named parameter that is no share between 0 and 1.
 pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) -> Vec<Problem> {
-    let wrong = shares.iter().filter(|(_, share)| !(*share > 0.0 && *share <= 1.0));
+    let wrong = shares
+        .iter()
+        .filter(|(_, share)| !(*share > 0.0 && *share <= 1.0));
     wrong
         .map(|(name, share)| {
             let message = format!("`{name}` must be above 0 and at most 1, got {share}");
@@ -184,7 +229,11 @@ pub(crate) fn percent(change: f64) -> String {
 pub(crate) fn listed(found: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let more = found.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let tail = if more > 0 {
+        format!("; and {more} more")
+    } else {
+        String::new()
+    };
     (!found.is_empty()).then(|| format!("{}{tail}", found[..found.len().min(SHOWN)].join("; ")))
 }
 
@@ -193,6 +242,10 @@ pub(crate) fn some(rows: &[i64]) -> Option<String> {
     const SHOWN: usize = 5;
     let ids: Vec<String> = rows.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = rows.len().saturating_sub(SHOWN);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let tail = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     (!rows.is_empty()).then(|| format!("request_id {}{tail}", ids.join(", ")))
 }

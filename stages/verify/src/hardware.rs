@@ -64,12 +64,17 @@ mod tests {
     use pipeline::{Json, Registry};
 
     fn registry() -> Registry {
-        let kinds: Vec<Box<dyn pipeline::StageKind>> = vec![Box::new(load::Load), Box::new(crate::Verify)];
+        let kinds: Vec<Box<dyn pipeline::StageKind>> =
+            vec![Box::new(load::Load), Box::new(crate::Verify)];
         let mut shipped = super::shipped();
         shipped.extend(load::shipped());
         let mut collections = super::collections();
         collections.extend(load::collections());
-        Registry { kinds, shipped, collections }
+        Registry {
+            kinds,
+            shipped,
+            collections,
+        }
     }
 
     /// Returns the canonical parameters of the gate, or what is told of a mistake.
@@ -82,7 +87,11 @@ mod tests {
         let file = std::path::Path::new("study.yaml");
         match load_text(&text, file, &registry(), &Options::default(), &NoFiles) {
             Ok(experiment) => {
-                let checks = experiment.stages.iter().find(|s| s.name == "checks").unwrap();
+                let checks = experiment
+                    .stages
+                    .iter()
+                    .find(|s| s.name == "checks")
+                    .unwrap();
                 Ok(checks.parameter_sets[0]["gates"][0]["parameters"]["hardware"].clone())
             }
             Err(diagnostics) => Err(diagnostics.to_string()),
@@ -92,23 +101,33 @@ mod tests {
     #[test]
     fn every_hardware_that_ships_can_be_named_and_its_facts_are_in_the_parameters() {
         for shipped in super::shipped() {
-            let facts: super::Hardware = serde_json::from_value(roofs(shipped.name).unwrap()).unwrap();
+            let facts: super::Hardware =
+                serde_json::from_value(roofs(shipped.name).unwrap()).unwrap();
             assert!(shipped.text.contains("\nsource: "), "{}", shipped.name);
             // Where the numbers are from decides nothing.
             assert_eq!(facts.source, None);
-            let [Some(bandwidth), Some(memory)] = [facts.bandwidth_gb_per_s, facts.memory_gb] else {
+            let [Some(bandwidth), Some(memory)] = [facts.bandwidth_gb_per_s, facts.memory_gb]
+            else {
                 panic!("{} lacks a fact", shipped.name)
             };
             // A wrong unit would be off by a thousand.
             assert!((200.0..10_000.0).contains(&bandwidth) && (10.0..300.0).contains(&memory));
-            assert!(facts.peak_tflops.values().all(|t| (50.0..5_000.0).contains(t)));
+            assert!(
+                facts
+                    .peak_tflops
+                    .values()
+                    .all(|t| (50.0..5_000.0).contains(t))
+            );
         }
     }
 
     #[test]
     fn hardware_that_is_not_known_is_told_with_the_nearest_name() {
         let told = roofs("a100-sxm-80g").unwrap_err();
-        assert!(told.contains("no hardware is named `a100-sxm-80g`"), "{told}");
+        assert!(
+            told.contains("no hardware is named `a100-sxm-80g`"),
+            "{told}"
+        );
         assert!(told.contains("did you mean `a100-sxm-80gb`?"), "{told}");
     }
 }

@@ -1,7 +1,9 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
 use artifacts::{Store, TableError};
-use pipeline::{Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step};
+use pipeline::{
+    Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
+};
 use rows::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -93,7 +95,11 @@ impl StageKind for Verify {
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let (gates, problems) = plan(settings, library);
-        if problems.is_empty() { Ok(json!({ "gates": gates })) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(json!({ "gates": gates }))
+        } else {
+            Err(problems)
+        }
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
@@ -111,7 +117,11 @@ impl StageKind for Verify {
 }
 
 fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
-    let Some(declared) = settings.get("gates").and_then(Json::as_array).filter(|g| !g.is_empty()) else {
+    let Some(declared) = settings
+        .get("gates")
+        .and_then(Json::as_array)
+        .filter(|g| !g.is_empty())
+    else {
         let problem = Problem::at(&["gates"], "a verify stage needs at least one gate")
             .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
         return (Vec::new(), vec![problem]);
@@ -121,17 +131,30 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
     for (i, value) in declared.iter().enumerate() {
         let route = [Step::Key("gates".to_owned()), Step::Index(i)];
         let mut values = value.as_object().cloned().unwrap_or_default();
-        let named = values.shift_remove("gate").and_then(|n| n.as_str().map(str::to_owned));
+        let named = values
+            .shift_remove("gate")
+            .and_then(|n| n.as_str().map(str::to_owned));
         let severity = values.shift_remove("severity");
-        let reason = values.shift_remove("reason").and_then(|r| r.as_str().map(str::to_owned));
+        let reason = values
+            .shift_remove("reason")
+            .and_then(|r| r.as_str().map(str::to_owned));
         let what = format!("gate `{}`", named.as_deref().unwrap_or("?"));
-        let mut settings = Settings { values, route: &route, what };
+        let mut settings = Settings {
+            values,
+            route: &route,
+            what,
+        };
         let Some(gate) = named.as_deref().and_then(gate) else {
             problems.push(match named {
                 Some(wrong) => settings
-                    .problem(&[Step::Key("gate".to_owned())], format!("there is no gate `{wrong}`"))
+                    .problem(
+                        &[Step::Key("gate".to_owned())],
+                        format!("there is no gate `{wrong}`"),
+                    )
                     .hint(rows::did_you_mean(&wrong, &known)),
-                None => settings.problem(&[], "which gate?").hint(format!("there are: {}", known.join(", "))),
+                None => settings
+                    .problem(&[], "which gate?")
+                    .hint(format!("there are: {}", known.join(", "))),
             });
             continue;
         };
@@ -140,10 +163,15 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             Some(word) => {
                 let read = serde_json::from_value::<Severity>(word.clone()).ok();
                 if read.is_none() {
-                    let given = word.as_str().map_or_else(|| word.to_string(), str::to_owned);
+                    let given = word
+                        .as_str()
+                        .map_or_else(|| word.to_string(), str::to_owned);
                     problems.push(
                         settings
-                            .problem(&[Step::Key("severity".to_owned())], format!("`{given}` is no severity"))
+                            .problem(
+                                &[Step::Key("severity".to_owned())],
+                                format!("`{given}` is no severity"),
+                            )
                             .hint(rows::did_you_mean(&given, &["fail", "exclude", "warn"])),
                     );
                 }
@@ -158,14 +186,24 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                 ),
             );
         }
-        if let Err(Unresolved { key, message, hint }) = gate.resolve(&mut settings.values, library) {
-            problems.push(settings.problem(&[Step::Key(key.to_owned())], message).hint(hint));
+        if let Err(Unresolved { key, message, hint }) = gate.resolve(&mut settings.values, library)
+        {
+            problems.push(
+                settings
+                    .problem(&[Step::Key(key.to_owned())], message)
+                    .hint(hint),
+            );
             continue;
         }
         match (gate.plan(&settings), severity) {
             (Ok(parameters), Some(severity)) => {
                 let gate = gate.name().to_owned();
-                planned.push(Planned { gate, severity, reason, parameters });
+                planned.push(Planned {
+                    gate,
+                    severity,
+                    reason,
+                    parameters,
+                });
             }
             (Err(more), _) => problems.extend(more),
             (Ok(_), None) => {}
@@ -201,9 +239,18 @@ pub(crate) fn run(
             .ok_or_else(|| Failure::failed(format!("there is no gate `{}`", planned.gate)))?;
         for stage in &stages {
             for judgement in gate.judge(&planned.parameters, stage)? {
-                let (gate, severity, reason) =
-                    (gate.label(&planned.parameters), planned.severity, planned.reason.clone());
-                findings.push(Finding { stage, gate, severity, reason, judgement });
+                let (gate, severity, reason) = (
+                    gate.label(&planned.parameters),
+                    planned.severity,
+                    planned.reason.clone(),
+                );
+                findings.push(Finding {
+                    stage,
+                    gate,
+                    severity,
+                    reason,
+                    judgement,
+                });
             }
         }
     }
@@ -212,24 +259,50 @@ pub(crate) fn run(
         let given: ComparabilityParameters = serde_json::from_value(planned.parameters.clone())
             .map_err(|e| Failure::failed(format!("gate comparability: {e}")))?;
         for stage in stages.iter().filter(|s| s.axes.contains(&given.across)) {
-            compared.push((stage, given.across.clone(), pairs(stage, &given.across, &given.varies)));
+            compared.push((
+                stage,
+                given.across.clone(),
+                pairs(stage, &given.across, &given.varies),
+            ));
         }
     }
     let wrong = |e: TableError| Failure::failed(e.to_string());
     let mut done = Done::default();
-    done.outputs.push(Output::table("gates", &gates_table(&findings, &axes).map_err(wrong)?)?);
-    done.outputs.push(Output::table("exclusions", &exclusions_table(&findings, &axes).map_err(wrong)?)?);
-    done.outputs.push(Output::table("census", &census_table(&stages, &findings).map_err(wrong)?)?);
-    done.outputs.push(Output::table("comparability", &comparability_table(&compared).map_err(wrong)?)?);
-    done.outputs.push(Output::json("verdict", &verdict(&findings)));
+    done.outputs.push(Output::table(
+        "gates",
+        &gates_table(&findings, &axes).map_err(wrong)?,
+    )?);
+    done.outputs.push(Output::table(
+        "exclusions",
+        &exclusions_table(&findings, &axes).map_err(wrong)?,
+    )?);
+    done.outputs.push(Output::table(
+        "census",
+        &census_table(&stages, &findings).map_err(wrong)?,
+    )?);
+    done.outputs.push(Output::table(
+        "comparability",
+        &comparability_table(&compared).map_err(wrong)?,
+    )?);
+    done.outputs
+        .push(Output::json("verdict", &verdict(&findings)));
     for stage in &stages {
         let sources = crate::census::sources(stage);
         if sources.contains(", ") {
-            done.warnings.push(format!("the rows of {} come from different sources: {sources}", stage.name));
+            done.warnings.push(format!(
+                "the rows of {} come from different sources: {sources}",
+                stage.name
+            ));
         }
     }
-    for finding in findings.iter().filter(|f| f.judgement.passed == Some(false)) {
-        let at = finding.judgement.cell.map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
+    for finding in findings
+        .iter()
+        .filter(|f| f.judgement.passed == Some(false))
+    {
+        let at = finding
+            .judgement
+            .cell
+            .map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
         done.warnings.push(format!(
             "gate {} ({}), {}{}: {}, expected {}",
             finding.gate,

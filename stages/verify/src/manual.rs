@@ -22,16 +22,25 @@ fn page() -> String {
             page.name, page.summary, page.severity
         )
         .unwrap();
-        let required: Vec<&str> =
-            page.schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
-        let properties = page.schema["properties"].as_object().cloned().unwrap_or_default();
+        let required: Vec<&str> = page.schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Json::as_str)
+            .collect();
+        let properties = page.schema["properties"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         for (name, property) in &properties {
             let state = match (required.contains(&name.as_str()), property.get("default")) {
                 (true, _) => "required".to_owned(),
                 (false, Some(default)) if !default.is_null() => {
                     format!(
                         "default `{}`",
-                        default.as_str().map_or_else(|| default.to_string(), str::to_owned)
+                        default
+                            .as_str()
+                            .map_or_else(|| default.to_string(), str::to_owned)
                     )
                 }
                 _ => "optional".to_owned(),
@@ -58,7 +67,11 @@ fn hardware(text: &mut String) {
          rounded up to the binary unit.\n\n```yaml\n",
     );
     for shipped in crate::shipped() {
-        let indented: Vec<String> = shipped.text.lines().map(|line| format!("  {line}")).collect();
+        let indented: Vec<String> = shipped
+            .text
+            .lines()
+            .map(|line| format!("  {line}"))
+            .collect();
         writeln!(text, "{}:\n{}", shipped.name, indented.join("\n")).unwrap();
     }
     text.push_str("```\n");
@@ -75,10 +88,20 @@ fn tables(text: &mut String) {
     let done = crate::faults::example();
     for name in ["gates", "exclusions", "census", "comparability"] {
         let table = crate::tests::table(&done, name);
-        let keys = table.metadata("keys").unwrap_or_default().replace("configuration,rep,", "AXES,");
-        writeln!(text, "\n### {name}\n\nKey: `{keys}`.\n\n| column | unit | meaning |\n|---|---|---|")
-            .unwrap();
-        for column in table.names().into_iter().filter(|c| c != "configuration" && c != "rep") {
+        let keys = table
+            .metadata("keys")
+            .unwrap_or_default()
+            .replace("configuration,rep,", "AXES,");
+        writeln!(
+            text,
+            "\n### {name}\n\nKey: `{keys}`.\n\n| column | unit | meaning |\n|---|---|---|"
+        )
+        .unwrap();
+        for column in table
+            .names()
+            .into_iter()
+            .filter(|c| c != "configuration" && c != "rep")
+        {
             let unit = table.unit(&column).unwrap_or_default();
             let meaning = table.description(&column).unwrap_or_default();
             writeln!(text, "| `{column}` | {unit} | {meaning} |").unwrap();
@@ -135,5 +158,8 @@ fn the_manual_says_what_the_gates_do() {
         std::fs::write(&path, &page).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == page, "docs/gates.md is not up to date: UPDATE_DOCS=1 cargo test -p verify manual");
+    assert!(
+        kept == page,
+        "docs/gates.md is not up to date: UPDATE_DOCS=1 cargo test -p verify manual"
+    );
 }

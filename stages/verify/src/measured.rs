@@ -3,8 +3,8 @@
 use artifacts::{Column, Scalar, Store, Table};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet, Sampling,
-    Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Api, Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
+    Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::{Control, Coordinates, Json};
 use rows::synthetic;
@@ -13,23 +13,38 @@ use crate::tests::{broken, every_gate, store, verify};
 
 /// Measures one cell: 2 warm-up and 6 requests of 5 tokens from 2 clients.
 fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipeline::InputCell {
-    let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
+    let server = ReferenceServer::start(Behaviour {
+        faults,
+        ..Behaviour::default()
+    })
+    .unwrap();
     let workload = Workload {
         description: None,
-        prompts: Source::Words(Words { length: Count::Fixed(8).into() }),
+        prompts: Source::Words(Words {
+            length: Count::Fixed(8).into(),
+        }),
         system: None,
-        output: Output { tokens: Count::Fixed(5), mode: OutputMode::Exact },
+        output: Output {
+            tokens: Count::Fixed(5),
+            mode: OutputMode::Exact,
+        },
         sampling: Sampling::default(),
         sessions: None,
         structured: None,
         tokenizer: None,
         extra: Default::default(),
     };
-    let origin = Origin { seed: 7, replicate: Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]) };
+    let origin = Origin {
+        seed: 7,
+        replicate: Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]),
+    };
     let spec = LoadSpec {
         prompts: PromptSet::generate(&workload, &origin, 2, 6).unwrap(),
         workload,
-        arrival: Arrival::ClosedLoop(ClosedLoop { clients: 2, think_time: Span::default() }),
+        arrival: Arrival::ClosedLoop(ClosedLoop {
+            clients: 2,
+            think_time: Span::default(),
+        }),
         delivery: Delivery::Streamed,
         timeouts: Timeouts::default(),
         heartbeat: Span::seconds(30),
@@ -46,7 +61,10 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         ("chunks", load::chunks_table(&result.chunks).unwrap()),
         ("cell", facts.unwrap()),
     ];
-    let at = [("configuration", Scalar::Text(configuration.to_owned())), ("rep", Scalar::Int(rep))];
+    let at = [
+        ("configuration", Scalar::Text(configuration.to_owned())),
+        ("rep", Scalar::Int(rep)),
+    ];
     synthetic::cell(store, &at, Json::Null, &tables).unwrap()
 }
 
@@ -54,7 +72,16 @@ fn study(store: &Store, faults: &Faults) -> Vec<pipeline::Input> {
     let mut cells = Vec::new();
     for rep in [1, 2] {
         cells.push(measure(store, Faults::default(), "a", rep));
-        cells.push(measure(store, if rep == 2 { faults.clone() } else { Faults::default() }, "b", rep));
+        cells.push(measure(
+            store,
+            if rep == 2 {
+                faults.clone()
+            } else {
+                Faults::default()
+            },
+            "b",
+            rep,
+        ));
     }
     vec![synthetic::input("ladder", "load", cells)]
 }
@@ -64,7 +91,10 @@ fn rows_of_a_healthy_server_pass_every_gate() {
     let (_folder, store) = store();
     // How late a busy machine lets the client send is not what this test is about.
     let mut gates = every_gate();
-    gates["gates"].as_array_mut().unwrap().retain(|g| g["gate"] != "client-lag");
+    gates["gates"]
+        .as_array_mut()
+        .unwrap()
+        .retain(|g| g["gate"] != "client-lag");
     let done = verify(&store, &study(&store, &Faults::default()), &gates);
     assert_eq!(done.warnings, Vec::<String>::new());
 }
@@ -75,5 +105,9 @@ fn a_server_that_refuses_is_caught_by_the_row_status_gate() {
     let faults = Faults::all(Fault::Status(500));
     let done = verify(&store, &study(&store, &faults), &every_gate());
     let place = Some("configuration=b,rep=2".to_owned());
-    assert!(broken(&done).contains(&("row-status".to_owned(), place)), "{:?}", broken(&done));
+    assert!(
+        broken(&done).contains(&("row-status".to_owned(), place)),
+        "{:?}",
+        broken(&done)
+    );
 }

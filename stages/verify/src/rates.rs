@@ -17,9 +17,27 @@ use crate::study::{Cell, Server, Stage};
 /// What the tests below counted when this was written, for the documentation: gate, false alarms, the
 /// same of the bare test, power with every cell at fault, power with one.
 pub(crate) const SEEN: [[&str; 5]; 3] = [
-    ["warm-up", "0", "8", "50 (first fifth half as slow again)", "50 (first quarter twice as slow)"],
-    ["stationarity", "0", "19", "50 (30 % slower at the end)", "48 (60 % slower at the end)"],
-    ["order-effects", "0", "14", "45 (1.5 % slower from cell to cell)", "-"],
+    [
+        "warm-up",
+        "0",
+        "8",
+        "50 (first fifth half as slow again)",
+        "50 (first quarter twice as slow)",
+    ],
+    [
+        "stationarity",
+        "0",
+        "19",
+        "50 (30 % slower at the end)",
+        "48 (60 % slower at the end)",
+    ],
+    [
+        "order-effects",
+        "0",
+        "14",
+        "45 (1.5 % slower from cell to cell)",
+        "-",
+    ],
 ];
 
 /// Runs of each rate.
@@ -59,7 +77,10 @@ impl Run {
                     };
                     rows.push(load.requests());
                     let at = vec![
-                        ("configuration".to_owned(), Scalar::Text(configuration.to_owned())),
+                        (
+                            "configuration".to_owned(),
+                            Scalar::Text(configuration.to_owned()),
+                        ),
                         ("concurrency".to_owned(), Scalar::Int(i64::from(clients))),
                         ("rep".to_owned(), Scalar::Int(rep as i64)),
                     ];
@@ -78,7 +99,11 @@ impl Run {
         // An order that mixes configurations and repetitions, another for each seed.
         let mut order: Vec<u64> = (0..inputs.len() as u64).collect();
         order.sort_by_key(|i| Digest::of(format!("{seed} {i}").as_bytes()).hex());
-        Self { inputs, rows, order }
+        Self {
+            inputs,
+            rows,
+            order,
+        }
     }
 
     /// Makes requests slower by a factor of cell, order of execution, and place in the cell (0 to 1).
@@ -91,12 +116,14 @@ impl Run {
                 let sent = r.sent_ns.unwrap();
                 let stretched =
                     |t: Option<i64>| t.map(|t| shift + sent + ((t - sent) as f64 * factor) as i64);
-                (r.headers_ns, r.first_token_ns) = (stretched(r.headers_ns), stretched(r.first_token_ns));
+                (r.headers_ns, r.first_token_ns) =
+                    (stretched(r.headers_ns), stretched(r.first_token_ns));
                 (r.last_token_ns, r.done_ns) = (stretched(r.last_token_ns), stretched(r.done_ns));
                 r.sent_ns = Some(sent + shift);
                 r.scheduled_ns = r.scheduled_ns.map(|t| t + shift);
                 // Only of one client is what follows later by that; the others' rows just spread.
-                shift += ((factor - 1.0) * (r.done_ns.unwrap() - shift - sent) as f64 / factor) as i64;
+                shift +=
+                    ((factor - 1.0) * (r.done_ns.unwrap() - shift - sent) as f64 / factor) as i64;
             }
         }
         self
@@ -121,7 +148,9 @@ impl Run {
             let half = self.inputs.len() / 2;
             cell.server = Some(servers[i / half].clone());
             let rows = cell.rows.as_mut().unwrap();
-            rows.requests.iter_mut().for_each(|r| r.cached_prompt_tokens = Some(0));
+            rows.requests
+                .iter_mut()
+                .for_each(|r| r.cached_prompt_tokens = Some(0));
             rows.chunks = rows.requests.iter().flat_map(even_chunks).collect();
             let tokens: i64 = rows.requests.iter().filter_map(|r| r.output_tokens).sum();
             rows.server_metrics = Some(
@@ -136,24 +165,45 @@ impl Run {
         self.shown(whole, look)
     }
 
-    fn shown<T>(&self, dress: impl Fn(usize, &mut Cell<'_>), look: impl FnOnce(&Stage<'_>) -> T) -> T {
-        let cells = self.inputs.iter().zip(&self.rows).zip(&self.order).map(|((input, requests), order)| {
-            let started = 1_700_000_000_000_000_000 + *order as i64 * 600_000_000_000;
-            let rows = CellRows {
-                requests_digest: Digest::of(b"rows"),
-                requests: requests.clone(),
-                chunks_digest: None,
-                chunks: Vec::new(),
-                cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
-                server_metrics: None,
-                beside: Default::default(),
-            };
-            Cell { input, rows: Some(rows), server: None, store: None }
-        });
-        let axes = ["configuration", "concurrency", "rep"].map(str::to_owned).to_vec();
+    fn shown<T>(
+        &self,
+        dress: impl Fn(usize, &mut Cell<'_>),
+        look: impl FnOnce(&Stage<'_>) -> T,
+    ) -> T {
+        let cells = self.inputs.iter().zip(&self.rows).zip(&self.order).map(
+            |((input, requests), order)| {
+                let started = 1_700_000_000_000_000_000 + *order as i64 * 600_000_000_000;
+                let rows = CellRows {
+                    requests_digest: Digest::of(b"rows"),
+                    requests: requests.clone(),
+                    chunks_digest: None,
+                    chunks: Vec::new(),
+                    cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
+                    server_metrics: None,
+                    beside: Default::default(),
+                };
+                Cell {
+                    input,
+                    rows: Some(rows),
+                    server: None,
+                    store: None,
+                }
+            },
+        );
+        let axes = ["configuration", "concurrency", "rep"]
+            .map(str::to_owned)
+            .to_vec();
         let mut cells: Vec<Cell<'_>> = cells.collect();
-        cells.iter_mut().enumerate().for_each(|(i, cell)| dress(i, cell));
-        look(&Stage { name: "ladder", axes, cells, instrument: None })
+        cells
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, cell)| dress(i, cell));
+        look(&Stage {
+            name: "ladder",
+            axes,
+            cells,
+            instrument: None,
+        })
     }
 
     /// Returns whether a gate raises the alarm, over any cell or the stage.
@@ -171,12 +221,24 @@ fn alarm(stage: &Stage<'_>, gate: &str, parameters: &Json) -> bool {
 fn verdicts(stage: &Stage<'_>, gate: &str, parameters: &Json) -> Vec<Option<bool>> {
     let gate = ALL.iter().find(|g| g.name() == gate).unwrap();
     let values = parameters.as_object().unwrap().clone();
-    let planned = gate.plan(&Settings { values, route: &[], what: "a gate".to_owned() }).unwrap();
-    gate.judge(&planned, stage).unwrap().iter().map(|j| j.passed).collect()
+    let planned = gate
+        .plan(&Settings {
+            values,
+            route: &[],
+            what: "a gate".to_owned(),
+        })
+        .unwrap();
+    gate.judge(&planned, stage)
+        .unwrap()
+        .iter()
+        .map(|j| j.passed)
+        .collect()
 }
 
 fn alarms(gate: &str, parameters: &Json, runs: u64, make: impl Fn(u64) -> Run) -> u64 {
-    (0..runs).filter(|seed| make(*seed).alarms(gate, parameters)).count() as u64
+    (0..runs)
+        .filter(|seed| make(*seed).alarms(gate, parameters))
+        .count() as u64
 }
 
 const TESTS: [&str; 3] = ["warm-up", "stationarity", "order-effects"];
@@ -185,14 +247,22 @@ const TESTS: [&str; 3] = ["warm-up", "stationarity", "order-effects"];
 fn clean_runs_raise_false_alarms_at_most_at_the_stated_rate() {
     for gate in TESTS {
         let found = alarms(gate, &json!({}), RUNS, Run::clean);
-        assert!(found as f64 <= 0.01 * RUNS as f64, "{gate}: {found} of {RUNS}");
+        assert!(
+            found as f64 <= 0.01 * RUNS as f64,
+            "{gate}: {found} of {RUNS}"
+        );
     }
 }
 
 #[test]
 fn the_bare_tests_keep_their_level_without_the_help_of_the_least_effect() {
     for gate in TESTS {
-        let found = alarms(gate, &json!({"alpha": 0.05, "effect": 0.0}), RUNS, Run::clean);
+        let found = alarms(
+            gate,
+            &json!({"alpha": 0.05, "effect": 0.0}),
+            RUNS,
+            Run::clean,
+        );
         // 10 expected; three standard deviations of a binomial count are 9.2.
         assert!(found <= 19, "{gate}: {found} of {RUNS}");
     }
@@ -217,20 +287,31 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("engine-identity", json!({})),
         ("cold-cache", json!({})),
         ("same-prompts", json!({"across": "configuration"})),
-        ("comparability", json!({"across": "configuration", "varies": ["settings.parallel"]})),
+        (
+            "comparability",
+            json!({"across": "configuration", "varies": ["settings.parallel"]}),
+        ),
         ("repeats", json!({})),
         ("physical-roofs", roofs),
     ];
     // The verdict of the client itself, and bytes that were tampered with, have tests of their own.
     let apart = ["client-health", "calibrated-range", "digests", "sql"];
-    let named: Vec<&str> = gates.iter().map(|(gate, _)| *gate).chain(TESTS).chain(apart).collect();
+    let named: Vec<&str> = gates
+        .iter()
+        .map(|(gate, _)| *gate)
+        .chain(TESTS)
+        .chain(apart)
+        .collect();
     assert!(ALL.iter().all(|gate| named.contains(&gate.name())));
     for seed in 0..RUNS / 4 {
         Run::clean(seed).judged_whole(|stage| {
             for (gate, parameters) in &gates {
                 let found = verdicts(stage, gate, parameters);
                 // One that judges nothing would never alarm either.
-                assert!(found.iter().all(|passed| *passed == Some(true)), "{gate}, run {seed}: {found:?}");
+                assert!(
+                    found.iter().all(|passed| *passed == Some(true)),
+                    "{gate}, run {seed}: {found:?}"
+                );
             }
         });
     }
@@ -254,8 +335,14 @@ fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
 #[test]
 fn one_cell_of_sixteen_with_a_cold_start_or_a_drift_is_seen_and_named() {
     let faults: [(&str, Factor); 2] = [
-        ("warm-up", |cell, _, at| if cell == 2 && at < 0.25 { 2.0 } else { 1.0 }),
-        ("stationarity", |cell, _, at| if cell == 2 { 1.0 + 0.6 * at } else { 1.0 }),
+        (
+            "warm-up",
+            |cell, _, at| if cell == 2 && at < 0.25 { 2.0 } else { 1.0 },
+        ),
+        (
+            "stationarity",
+            |cell, _, at| if cell == 2 { 1.0 + 0.6 * at } else { 1.0 },
+        ),
     ];
     for (gate, factor) in faults {
         let found = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
@@ -270,7 +357,11 @@ fn cells_with_too_few_rows_are_not_judged_and_do_not_pass() {
     for gate in ["warm-up", "stationarity"] {
         let gate = ALL.iter().find(|g| g.name() == gate).unwrap();
         let planned = gate
-            .plan(&Settings { values: Default::default(), route: &[], what: "a gate".to_owned() })
+            .plan(&Settings {
+                values: Default::default(),
+                route: &[],
+                what: "a gate".to_owned(),
+            })
             .unwrap();
         let judgements = run.judged(|stage| gate.judge(&planned, stage).unwrap());
         let cells: Vec<_> = judgements.iter().filter(|j| j.cell.is_some()).collect();
@@ -288,7 +379,8 @@ fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
             run.judged(|stage| {
                 for gate in TESTS {
                     for (alpha, most) in [("0.05", 33), ("0.01", 9)] {
-                        let parameters = json!({"alpha": alpha.parse::<f64>().unwrap(), "effect": 0.0});
+                        let parameters =
+                            json!({"alpha": alpha.parse::<f64>().unwrap(), "effect": 0.0});
                         *found.entry((gate, alpha, most)).or_insert(0) +=
                             u64::from(alarm(stage, gate, &parameters));
                     }
@@ -297,7 +389,10 @@ fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
         }
         for ((gate, alpha, most), found) in found {
             // Three standard deviations of a binomial count above what is expected.
-            assert!(found <= most, "{gate}, alpha {alpha}, mood {mood}: {found} of 400");
+            assert!(
+                found <= most,
+                "{gate}, alpha {alpha}, mood {mood}: {found} of 400"
+            );
         }
     }
 }

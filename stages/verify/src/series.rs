@@ -36,7 +36,12 @@ impl Latency {
     }
 
     fn of(self, request: &Request) -> Option<f64> {
-        let timing = Timing { row: 0, request, gaps: ChunkGaps::default(), chunk_rows: Vec::new() };
+        let timing = Timing {
+            row: 0,
+            request,
+            gaps: ChunkGaps::default(),
+            chunk_rows: Vec::new(),
+        };
         rows::metric(self.name()).and_then(|metric| metric.of(&timing))
     }
 
@@ -54,7 +59,10 @@ impl Latency {
     /// Returns the medians of a cell's waves, in the order of sending; the last wave only if it
     /// is whole.
     pub(crate) fn waves(self, rows: &CellRows) -> Vec<f64> {
-        self.in_order(rows).chunks_exact(in_flight(rows)).filter_map(median).collect()
+        self.in_order(rows)
+            .chunks_exact(in_flight(rows))
+            .filter_map(median)
+            .collect()
     }
 
     /// Returns the same without the first and the last wave where several requests are in flight:
@@ -63,7 +71,9 @@ impl Latency {
         let latencies = self.in_order(rows);
         let size = in_flight(rows);
         let outer = if size > 1 { size } else { 0 };
-        let inner = latencies.get(outer..latencies.len().saturating_sub(outer)).unwrap_or_default();
+        let inner = latencies
+            .get(outer..latencies.len().saturating_sub(outer))
+            .unwrap_or_default();
         inner.chunks_exact(size).filter_map(median).collect()
     }
 }
@@ -71,10 +81,21 @@ impl Latency {
 /// Returns how many measured requests are in flight on average, rounded, at least 1: the sum of
 /// their durations over the window (Little's law).
 fn in_flight(rows: &CellRows) -> usize {
-    let spans = || rows.measured().filter_map(|r| Some((r.sent_ns?, r.done_ns?)));
-    let window = spans().map(|s| s.0).min().zip(spans().map(|s| s.1).max()).map_or(0, |(a, b)| b - a);
+    let spans = || {
+        rows.measured()
+            .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
+    };
+    let window = spans()
+        .map(|s| s.0)
+        .min()
+        .zip(spans().map(|s| s.1).max())
+        .map_or(0, |(a, b)| b - a);
     let busy: f64 = spans().map(|(a, b)| (b - a) as f64).sum();
-    if window > 0 { ((busy / window as f64).round() as usize).max(1) } else { 1 }
+    if window > 0 {
+        ((busy / window as f64).round() as usize).max(1)
+    } else {
+        1
+    }
 }
 
 /// Returns the median; `None` without values.
@@ -88,7 +109,12 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 pub(crate) fn relative_change(values: &[f64]) -> Option<f64> {
     let mut slopes = Vec::new();
     for (i, a) in values.iter().enumerate() {
-        slopes.extend(values[i + 1..].iter().enumerate().map(|(j, b)| (b - a) / (j + 1) as f64));
+        slopes.extend(
+            values[i + 1..]
+                .iter()
+                .enumerate()
+                .map(|(j, b)| (b - a) / (j + 1) as f64),
+        );
     }
     let middle = median(values).filter(|m| *m != 0.0)?;
     Some(median(&slopes)? * (values.len() - 1) as f64 / middle)
@@ -111,17 +137,29 @@ pub(crate) struct CellTest {
 pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Judgement> {
     let least: Vec<f64> = tests.iter().map(|t| t.least).collect();
     let members = tarone_family(&least, alpha);
-    let p: Vec<f64> = tests.iter().zip(&members).filter(|(_, m)| **m).map(|(t, _)| t.p).collect();
+    let p: Vec<f64> = tests
+        .iter()
+        .zip(&members)
+        .filter(|(_, m)| **m)
+        .map(|(t, _)| t.p)
+        .collect();
     let mut adjusted = holm(&p).into_iter();
     let settled = tests.into_iter().zip(members).map(|(test, member)| {
         let verdict = match member.then(|| adjusted.next()).flatten() {
             Some(adjusted) => {
-                let observed =
-                    format!("{}; p {} adjusted over {} cells", test.observed, show(adjusted), p.len());
+                let observed = format!(
+                    "{}; p {} adjusted over {} cells",
+                    test.observed,
+                    show(adjusted),
+                    p.len()
+                );
                 Verdict::new(!(adjusted <= alpha && test.matters), observed, expected)
             }
             None => Verdict::none(
-                format!("{}; too few waves to judge this cell by itself", test.observed),
+                format!(
+                    "{}; too few waves to judge this cell by itself",
+                    test.observed
+                ),
                 expected,
             ),
         };

@@ -33,12 +33,29 @@ pub(crate) struct Cell<'a> {
 impl Cell<'_> {
     /// Returns a number from the cell's one-row table about itself.
     pub(crate) fn fact(&self, column: &str) -> Option<i64> {
-        self.rows.as_ref()?.cell.as_ref()?.int(column).ok()?.first().copied().flatten()
+        self.rows
+            .as_ref()?
+            .cell
+            .as_ref()?
+            .int(column)
+            .ok()?
+            .first()
+            .copied()
+            .flatten()
     }
 
     /// Returns a word from the cell's one-row table about itself.
     pub(crate) fn fact_text(&self, column: &str) -> Option<String> {
-        self.rows.as_ref()?.cell.as_ref()?.text(column).ok()?.first().copied().flatten().map(str::to_owned)
+        self.rows
+            .as_ref()?
+            .cell
+            .as_ref()?
+            .text(column)
+            .ok()?
+            .first()
+            .copied()
+            .flatten()
+            .map(str::to_owned)
     }
 
     /// Reads one of the cell's tables; `None` if it has none of that name.
@@ -51,7 +68,9 @@ impl Cell<'_> {
         };
         let at = &self.input.coordinates;
         let wrong = |e: &dyn std::fmt::Display| {
-            Failure::failed(format!("`{name}` of the load cell {at} cannot be read: {e}"))
+            Failure::failed(format!(
+                "`{name}` of the load cell {at} cannot be read: {e}"
+            ))
         };
         let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
         Table::from_parquet(bytes).map(Some).map_err(|e| wrong(&e))
@@ -59,7 +78,12 @@ impl Cell<'_> {
 
     /// Returns the coordinates without one axis, as text.
     pub(crate) fn without(&self, axis: &str) -> String {
-        let rest = self.input.coordinates.0.iter().filter(|(name, _)| name != axis);
+        let rest = self
+            .input
+            .coordinates
+            .0
+            .iter()
+            .filter(|(name, _)| name != axis);
         Coordinates(rest.cloned().collect()).to_string()
     }
 }
@@ -91,18 +115,50 @@ pub(crate) fn stages<'a>(
         let read = |cell: &'a InputCell| -> Result<Cell<'a>, Failure> {
             control.check()?;
             let ok = cell.status == CellStatus::Ok;
-            let rows = if ok { Some(CellRows::read(store, cell)?) } else { None };
-            control.progress(done.fetch_add(1, Ordering::Relaxed) + 1, Some(total), "cells read");
-            Ok(Cell { input: cell, rows, server: server_of(&servers, cell), store: Some(store) })
+            let rows = if ok {
+                Some(CellRows::read(store, cell)?)
+            } else {
+                None
+            };
+            control.progress(
+                done.fetch_add(1, Ordering::Relaxed) + 1,
+                Some(total),
+                "cells read",
+            );
+            Ok(Cell {
+                input: cell,
+                rows,
+                server: server_of(&servers, cell),
+                store: Some(store),
+            })
         };
         let cells: Vec<Result<Cell<'a>, Failure>> = input.cells.par_iter().map(read).collect();
         // Of several failures the first in order is told, whichever thread met one first.
         let mut cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let values = |c: &Cell<'_>| c.input.coordinates.0.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
+        let values = |c: &Cell<'_>| {
+            c.input
+                .coordinates
+                .0
+                .iter()
+                .map(|(_, v)| v.clone())
+                .collect::<Vec<_>>()
+        };
         cells.sort_by(|a, b| rows::compare_all(&values(a), &values(b)));
-        let axes = cells.first().map(|c| c.input.coordinates.0.iter().map(|(n, _)| n.clone()).collect());
+        let axes = cells.first().map(|c| {
+            c.input
+                .coordinates
+                .0
+                .iter()
+                .map(|(n, _)| n.clone())
+                .collect()
+        });
         let instrument = instrument.clone();
-        stages.push(Stage { name: &input.stage, axes: axes.unwrap_or_default(), cells, instrument });
+        stages.push(Stage {
+            name: &input.stage,
+            axes: axes.unwrap_or_default(),
+            cells,
+            instrument,
+        });
     }
     if stages.is_empty() {
         return Err(Failure::failed("there is no load stage among `needs`")
@@ -116,15 +172,24 @@ fn servers(inputs: &[Input], store: &Store) -> Result<Vec<Arc<Server>>, Failure>
     let mut servers = Vec::new();
     for input in inputs.iter().filter(|i| i.kind == "serve") {
         for cell in &input.cells {
-            let Some(artifact) = cell.outputs.get("server") else { continue };
+            let Some(artifact) = cell.outputs.get("server") else {
+                continue;
+            };
             let wrong = |e: &dyn std::fmt::Display| {
                 let place = format!("{} {}", input.stage, cell.coordinates);
-                Failure::failed(format!("the descriptor of {} cannot be read: {e}", place.trim()))
+                Failure::failed(format!(
+                    "the descriptor of {} cannot be read: {e}",
+                    place.trim()
+                ))
             };
             let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
             let descriptor = serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?;
             let (stage, coordinates) = (input.stage.clone(), cell.coordinates.clone());
-            servers.push(Arc::new(Server { stage, coordinates, descriptor }));
+            servers.push(Arc::new(Server {
+                stage,
+                coordinates,
+                descriptor,
+            }));
         }
     }
     Ok(servers)
@@ -132,21 +197,39 @@ fn servers(inputs: &[Input], store: &Store) -> Result<Vec<Arc<Server>>, Failure>
 
 /// Returns the one server whose coordinates a load cell has; `None` if none or several do.
 fn server_of(servers: &[Arc<Server>], cell: &InputCell) -> Option<Arc<Server>> {
-    let shares = |s: &&Arc<Server>| s.coordinates.0.iter().all(|(a, v)| cell.coordinates.get(a) == Some(v));
+    let shares = |s: &&Arc<Server>| {
+        s.coordinates
+            .0
+            .iter()
+            .all(|(a, v)| cell.coordinates.get(a) == Some(v))
+    };
     let mut found = servers.iter().filter(shares);
     let first = found.next()?;
-    if found.next().is_some() { None } else { Some(Arc::clone(first)) }
+    if found.next().is_some() {
+        None
+    } else {
+        Some(Arc::clone(first))
+    }
 }
 
 /// Reads the document `instrument` of the first ok calibration among the inputs.
 fn instrument(inputs: &[Input], store: &Store) -> Result<Option<Json>, Failure> {
-    let cells = inputs.iter().filter(|i| i.kind == "calibrate").flat_map(|i| &i.cells);
-    let Some(artifact) = cells.filter_map(|c| c.outputs.get("instrument")).next() else { return Ok(None) };
+    let cells = inputs
+        .iter()
+        .filter(|i| i.kind == "calibrate")
+        .flat_map(|i| &i.cells);
+    let Some(artifact) = cells.filter_map(|c| c.outputs.get("instrument")).next() else {
+        return Ok(None);
+    };
     let wrong = |e: &dyn std::fmt::Display| {
-        Failure::failed(format!("`instrument` of the calibration cannot be read: {e}"))
+        Failure::failed(format!(
+            "`instrument` of the calibration cannot be read: {e}"
+        ))
     };
     let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|e| wrong(&e))
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|e| wrong(&e))
 }
 
 impl Stage<'_> {
@@ -154,8 +237,11 @@ impl Stage<'_> {
     pub(crate) fn labels(&self) -> Vec<Vec<Scalar>> {
         (0..self.axes.len())
             .map(|axis| {
-                let mut labels: Vec<Scalar> =
-                    self.cells.iter().map(|c| c.input.coordinates.0[axis].1.clone()).collect();
+                let mut labels: Vec<Scalar> = self
+                    .cells
+                    .iter()
+                    .map(|c| c.input.coordinates.0[axis].1.clone())
+                    .collect();
                 labels.sort_by(rows::compare);
                 labels.dedup();
                 labels
@@ -165,17 +251,26 @@ impl Stage<'_> {
 
     /// Returns coordinates of the product of the axes that no planned cell has, as text.
     pub(crate) fn unplanned(&self) -> Vec<String> {
-        let planned: BTreeSet<String> = self.cells.iter().map(|c| c.input.coordinates.to_string()).collect();
+        let planned: BTreeSet<String> = self
+            .cells
+            .iter()
+            .map(|c| c.input.coordinates.to_string())
+            .collect();
         let mut product = vec![String::new()];
         for (axis, labels) in self.axes.iter().zip(self.labels()) {
             product = product
                 .iter()
                 .flat_map(|head| {
                     let comma = if head.is_empty() { "" } else { "," };
-                    labels.iter().map(move |label| format!("{head}{comma}{axis}={label}"))
+                    labels
+                        .iter()
+                        .map(move |label| format!("{head}{comma}{axis}={label}"))
                 })
                 .collect();
         }
-        product.into_iter().filter(|at| !planned.contains(at)).collect()
+        product
+            .into_iter()
+            .filter(|at| !planned.contains(at))
+            .collect()
     }
 }

@@ -20,7 +20,11 @@ fn rows(shift: i64) -> Rows {
     let mut requests = Vec::new();
     for id in 0..9_i64 {
         let mut request = synthetic::request(id);
-        request.phase = if id == 0 { Phase::Warmup } else { Phase::Measured };
+        request.phase = if id == 0 {
+            Phase::Warmup
+        } else {
+            Phase::Measured
+        };
         let start = id * 60_000_000;
         request.scheduled_ns = Some(start);
         request.sent_ns = Some(start + 1_000);
@@ -31,7 +35,12 @@ fn rows(shift: i64) -> Rows {
         requests.push(request);
     }
     let chunks = requests.iter().flat_map(synthetic::even_chunks).collect();
-    Rows { requests, chunks, expected: 8, counter: 45.0 }
+    Rows {
+        requests,
+        chunks,
+        expected: 8,
+        counter: 45.0,
+    }
 }
 
 fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell {
@@ -46,12 +55,18 @@ fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell 
         Column::float("value", [Some(100.0), Some(100.0 + rows.counter)]),
     ]);
     let tables = [
-        ("requests", synthetic::requests_table(&rows.requests).unwrap()),
+        (
+            "requests",
+            synthetic::requests_table(&rows.requests).unwrap(),
+        ),
         ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
         ("cell", facts.unwrap()),
         ("server_metrics", metrics.unwrap()),
     ];
-    let at = [("configuration", Scalar::Text(configuration.into())), ("rep", Scalar::Int(rep))];
+    let at = [
+        ("configuration", Scalar::Text(configuration.into())),
+        ("rep", Scalar::Int(rep)),
+    ];
     synthetic::cell(store, &at, Json::Null, &tables).unwrap()
 }
 
@@ -101,7 +116,9 @@ pub(crate) fn table(done: &Done, name: &str) -> Table {
 
 pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
     let output: &Output = done.outputs.iter().find(|o| o.name == name).unwrap();
-    let Content::Bytes(bytes) = &output.content else { panic!("{name} is a file") };
+    let Content::Bytes(bytes) = &output.content else {
+        panic!("{name} is a file")
+    };
     bytes.clone()
 }
 
@@ -129,7 +146,13 @@ fn a_clean_study_passes_every_gate() {
     assert_eq!(broken(&done), []);
     assert_eq!(done.warnings, Vec::<String>::new());
     let gates = table(&done, "gates");
-    assert!(gates.boolean("passed").unwrap().iter().all(|p| *p == Some(true)));
+    assert!(
+        gates
+            .boolean("passed")
+            .unwrap()
+            .iter()
+            .all(|p| *p == Some(true))
+    );
     // Nine gates judge each of four cells, two judge the stage.
     assert_eq!(gates.rows(), 9 * 4 + 2);
     assert_eq!(table(&done, "exclusions").rows(), 0);
@@ -153,8 +176,14 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
                 r.done_ns = r.sent_ns.map(|t| t + 55_000_000);
             }
         }),
-        ("tokens the server did not generate", "token-accounting", |rows| rows.counter = 44.0),
-        ("more chunks than tokens", "token-accounting", |rows| rows.requests[4].chunks = Some(6)),
+        (
+            "tokens the server did not generate",
+            "token-accounting",
+            |rows| rows.counter = 44.0,
+        ),
+        ("more chunks than tokens", "token-accounting", |rows| {
+            rows.requests[4].chunks = Some(6)
+        }),
         ("usage and timings disagree", "token-accounting", |rows| {
             rows.requests[4].tokens_agree = Some(false);
         }),
@@ -170,19 +199,30 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
                 r.last_token_ns = r.last_token_ns.map(|t| t + 40_000_000);
                 r.done_ns = r.done_ns.map(|t| t + 40_000_000);
             }
-            rows.chunks = rows.requests.iter().flat_map(synthetic::even_chunks).collect();
+            rows.chunks = rows
+                .requests
+                .iter()
+                .flat_map(synthetic::even_chunks)
+                .collect();
         }),
         ("times out of order", "identities", |rows| {
             rows.requests[2].headers_ns = rows.requests[2].done_ns.map(|t| t + 1);
         }),
-        ("a chunk before the first token", "identities", |rows| rows.chunks[7].at_ns = 1),
-        ("a request twice", "identities", |rows| rows.requests[5].request_id = 4),
+        ("a chunk before the first token", "identities", |rows| {
+            rows.chunks[7].at_ns = 1
+        }),
+        ("a request twice", "identities", |rows| {
+            rows.requests[5].request_id = 4
+        }),
     ];
     for (fault, gate, spoil) in faults {
         let (_folder, store) = store();
         let inputs = grid(&store, spoil);
         let done = verify(&store, &inputs, &every_gate());
-        let expected = vec![((*gate).to_owned(), Some("configuration=serial,rep=2".to_owned()))];
+        let expected = vec![(
+            (*gate).to_owned(),
+            Some("configuration=serial,rep=2".to_owned()),
+        )];
         assert_eq!(broken(&done), expected, "{fault}");
         assert_eq!(done.warnings.len(), 1, "{fault}");
     }
@@ -198,7 +238,9 @@ fn other_prompts_or_another_tokenizer_spoil_both_sides_of_a_pair() {
         let (_folder, store) = store();
         let done = verify(&store, &grid(&store, spoil), &every_gate());
         let cells = ["configuration=batched,rep=2", "configuration=serial,rep=2"];
-        let expected: Vec<_> = cells.map(|c| ("same-prompts".to_owned(), Some(c.to_owned()))).to_vec();
+        let expected: Vec<_> = cells
+            .map(|c| ("same-prompts".to_owned(), Some(c.to_owned())))
+            .to_vec();
         assert_eq!(broken(&done), expected);
         assert_eq!(table(&done, "exclusions").rows(), 2);
     }
@@ -208,12 +250,21 @@ fn other_prompts_or_another_tokenizer_spoil_both_sides_of_a_pair() {
 fn a_missing_cell_fails_the_census_and_the_repeats_and_is_named() {
     let (_folder, store) = store();
     let mut inputs = grid(&store, |_| ());
-    let at = [("configuration", Scalar::Text("serial".into())), ("rep", Scalar::Int(2))];
+    let at = [
+        ("configuration", Scalar::Text("serial".into())),
+        ("rep", Scalar::Int(2)),
+    ];
     inputs[0].cells[3] = synthetic::missing(&at, CellStatus::Hung, "no row for 60 s");
     let done = verify(&store, &inputs, &every_gate());
-    assert_eq!(broken(&done), [("census".to_owned(), None), ("repeats".to_owned(), None)]);
+    assert_eq!(
+        broken(&done),
+        [("census".to_owned(), None), ("repeats".to_owned(), None)]
+    );
     let evidence = table(&done, "gates").text("evidence").unwrap()[0].map(str::to_owned);
-    assert_eq!(evidence.as_deref(), Some("configuration=serial,rep=2 (hung)"));
+    assert_eq!(
+        evidence.as_deref(),
+        Some("configuration=serial,rep=2 (hung)")
+    );
 }
 
 #[test]
@@ -223,7 +274,11 @@ fn a_coordinate_that_was_never_planned_fails_the_census_unless_declared() {
     inputs[0].cells.remove(3);
     let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
     assert_eq!(broken(&done), [("census".to_owned(), None)]);
-    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census", "unplanned": 1}]}));
+    let done = verify(
+        &store,
+        &inputs,
+        &json!({"gates": [{"gate": "census", "unplanned": 1}]}),
+    );
     assert_eq!(broken(&done), []);
 }
 
@@ -231,7 +286,10 @@ fn a_coordinate_that_was_never_planned_fails_the_census_unless_declared() {
 fn a_cell_the_experiment_excludes_is_not_missing() {
     let (_folder, store) = store();
     let mut inputs = grid(&store, |_| ());
-    let at = [("configuration", Scalar::Text("serial".into())), ("rep", Scalar::Int(2))];
+    let at = [
+        ("configuration", Scalar::Text("serial".into())),
+        ("rep", Scalar::Int(2)),
+    ];
     inputs[0].cells[3] = synthetic::missing(&at, CellStatus::Excluded, "too slow here");
     let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
     assert_eq!(broken(&done), []);
@@ -242,15 +300,26 @@ fn a_cell_the_experiment_excludes_is_not_missing() {
 fn severity_decides_what_follows() {
     let (_folder, store) = store();
     let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
-    for (severity, barred, count) in
-        [("fail", 1, "failed"), ("exclude", 1, "excluded"), ("warn", 0, "warned")]
-    {
-        let gate = json!({"gate": "row-status", "severity": severity, "reason": "a declared reason"});
+    for (severity, barred, count) in [
+        ("fail", 1, "failed"),
+        ("exclude", 1, "excluded"),
+        ("warn", 0, "warned"),
+    ] {
+        let gate =
+            json!({"gate": "row-status", "severity": severity, "reason": "a declared reason"});
         let done = verify(&store, &inputs, &json!({"gates": [gate]}));
         assert_eq!(table(&done, "exclusions").rows(), barred, "{severity}");
         let verdict: Json = serde_json::from_slice(&bytes(&done, "verdict")).unwrap();
-        assert_eq!((&verdict[count], &verdict["passed"]), (&json!(1), &json!(3)), "{severity}");
-        let names = if severity == "fail" { json!(["row-status (ladder)"]) } else { json!([]) };
+        assert_eq!(
+            (&verdict[count], &verdict["passed"]),
+            (&json!(1), &json!(3)),
+            "{severity}"
+        );
+        let names = if severity == "fail" {
+            json!(["row-status (ladder)"])
+        } else {
+            json!([])
+        };
         assert_eq!(verdict["failed_gates"], names);
     }
 }
@@ -261,7 +330,10 @@ fn a_declared_tolerance_lets_rows_fail() {
     let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
     for (tolerance, passes) in [(0.125, true), (0.124, false)] {
         let settings = json!({"gates": [{"gate": "row-status", "tolerance": tolerance}]});
-        assert_eq!(broken(&verify(&store, &inputs, &settings)).is_empty(), passes);
+        assert_eq!(
+            broken(&verify(&store, &inputs, &settings)).is_empty(),
+            passes
+        );
     }
 }
 
@@ -273,7 +345,12 @@ fn the_same_inputs_give_the_same_bytes_in_whatever_order_the_cells_come() {
     inputs[0].cells.reverse();
     let other = verify(&store, &inputs, &every_gate());
     for output in &one.outputs {
-        assert_eq!(bytes(&one, &output.name), bytes(&other, &output.name), "{}", output.name);
+        assert_eq!(
+            bytes(&one, &output.name),
+            bytes(&other, &output.name),
+            "{}",
+            output.name
+        );
     }
 }
 
@@ -296,8 +373,10 @@ fn every_mistake_in_the_settings_is_told_at_once() {
         {},
     ]});
     let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
-    let told: Vec<String> =
-        problems.iter().map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-"))).collect();
+    let told: Vec<String> = problems
+        .iter()
+        .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")))
+        .collect();
     assert_eq!(
         told,
         [
@@ -327,14 +406,23 @@ fn a_gate_in_sql_judges_each_cell_by_its_own_rows() {
     let gate = json!({"gate": "sql", "name": "enough-ok", "severity": "exclude", "reason": "too few", "query": query});
     let done = verify(&store, &inputs, &json!({"gates": [gate]}));
     let place = "configuration=serial,rep=2";
-    assert_eq!(broken(&done), [("enough-ok".to_owned(), Some(place.to_owned()))]);
+    assert_eq!(
+        broken(&done),
+        [("enough-ok".to_owned(), Some(place.to_owned()))]
+    );
     let gates = table(&done, "gates");
     let text = |column: &str| gates.text(column).unwrap();
-    assert_eq!(text("observed"), [Some("8 ok"), Some("8 ok"), Some("8 ok"), Some("7 ok")]);
+    assert_eq!(
+        text("observed"),
+        [Some("8 ok"), Some("8 ok"), Some("8 ok"), Some("7 ok")]
+    );
     assert_eq!(text("expected"), [Some("at least 8"); 4]);
     assert_eq!(text("evidence"), [None, None, None, Some("request_id 3")]);
     let reason = table(&done, "exclusions").text("reason").unwrap()[0].map(str::to_owned);
-    assert_eq!(reason.as_deref(), Some("too few: 7 ok (expected at least 8)"));
+    assert_eq!(
+        reason.as_deref(),
+        Some("too few: 7 ok (expected at least 8)")
+    );
 }
 
 #[test]
@@ -353,9 +441,15 @@ fn a_gate_in_sql_may_look_at_chunks_and_metrics_and_may_have_nothing_to_judge() 
     );
     let gates = table(&done, "gates");
     assert_eq!(broken(&done), []);
-    assert_eq!(gates.boolean("passed").unwrap(), [vec![Some(true); 4], vec![None; 8]].concat());
+    assert_eq!(
+        gates.boolean("passed").unwrap(),
+        [vec![Some(true); 4], vec![None; 8]].concat()
+    );
     assert_eq!(gates.text("observed").unwrap()[4], Some("passed = null"));
-    assert_eq!(gates.text("observed").unwrap()[8], Some("the query returns no row"));
+    assert_eq!(
+        gates.text("observed").unwrap()[8],
+        Some("the query returns no row")
+    );
 }
 
 #[test]
@@ -363,16 +457,27 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
     let (_folder, store) = store();
     let inputs = grid(&store, |_| ());
     for (query, told) in [
-        ("select 1 as passed from requests", "the query returns 9 rows; a predicate is one row"),
-        ("select 'yes' as passed", "the first column is `yes`, which is neither true nor false"),
+        (
+            "select 1 as passed from requests",
+            "the query returns 9 rows; a predicate is one row",
+        ),
+        (
+            "select 'yes' as passed",
+            "the first column is `yes`, which is neither true nor false",
+        ),
         (
             "select facts as passed from cell",
             "the query reads `facts`, and no table it reads has such a column",
         ),
     ] {
         let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
-        let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet()).err().unwrap();
-        assert_eq!(failure.reason, format!("gate mine, cell configuration=batched,rep=1: {told}"));
+        let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet())
+            .err()
+            .unwrap();
+        assert_eq!(
+            failure.reason,
+            format!("gate mine, cell configuration=batched,rep=1: {told}")
+        );
     }
 }
 
@@ -393,8 +498,10 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
         {"gate": "sql", "name": "chance", "query": "select random() > 0 as passed"},
     ]});
     let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
-    let told: Vec<String> =
-        problems.iter().map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-"))).collect();
+    let told: Vec<String> = problems
+        .iter()
+        .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")))
+        .collect();
     assert_eq!(
         told,
         [
@@ -418,20 +525,38 @@ fn rows_of_different_sources_are_not_mixed_unnoticed() {
             Column::int("warmup_requests", [Some(1)]),
         ]);
         let tables = [
-            ("requests", synthetic::requests_table(&rows.requests).unwrap()),
+            (
+                "requests",
+                synthetic::requests_table(&rows.requests).unwrap(),
+            ),
             ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
             ("cell", facts.unwrap()),
         ];
-        let at = [("configuration", Scalar::Text("a".into())), ("rep", Scalar::Int(rep))];
+        let at = [
+            ("configuration", Scalar::Text("a".into())),
+            ("rep", Scalar::Int(rep)),
+        ];
         synthetic::cell(&store, &at, Json::Null, &tables).unwrap()
     };
     let judge = |second: &str| {
         let cells = vec![with("measured", 1), with(second, 2)];
-        let done = verify(&store, &[synthetic::input("ladder", "load", cells)], &every_gate());
+        let done = verify(
+            &store,
+            &[synthetic::input("ladder", "load", cells)],
+            &every_gate(),
+        );
         let census = table(&done, "census");
         let sources = census.text("sources").unwrap()[0].map(str::to_owned);
-        (sources, done.warnings.iter().any(|w| w.contains("come from different sources")))
+        (
+            sources,
+            done.warnings
+                .iter()
+                .any(|w| w.contains("come from different sources")),
+        )
     };
     assert_eq!(judge("measured"), (Some("measured".to_owned()), false));
-    assert_eq!(judge("simulated"), (Some("1 measured, 1 simulated".to_owned()), true));
+    assert_eq!(
+        judge("simulated"),
+        (Some("1 measured, 1 simulated".to_owned()), true)
+    );
 }

@@ -10,13 +10,22 @@ use statistics::Sample;
 fn cases(procedure: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(include_str!("../../oracles/vectors.json")).unwrap();
     let cases = file["cases"].as_array().unwrap();
-    let chosen: Vec<_> = cases.iter().filter(|c| c["procedure"] == procedure).cloned().collect();
+    let chosen: Vec<_> = cases
+        .iter()
+        .filter(|c| c["procedure"] == procedure)
+        .cloned()
+        .collect();
     assert!(!chosen.is_empty(), "no vector for {procedure}");
     chosen
 }
 
 fn floats(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect()
 }
 
 fn sample(value: &Value) -> Sample {
@@ -36,7 +45,10 @@ fn agree_to(case: &Value, what: &str, ours: Option<f64>, theirs: &Value, toleran
     match (ours, theirs.as_f64()) {
         (None, None) => {}
         (Some(a), Some(b)) => {
-            assert!((a - b).abs() <= tolerance * b.abs(), "{name:?} {what}: {a:e}, expected {b:e}: {case}");
+            assert!(
+                (a - b).abs() <= tolerance * b.abs(),
+                "{name:?} {what}: {a:e}, expected {b:e}: {case}"
+            );
         }
         (a, b) => panic!("{name:?} {what}: {a:?}, expected {b:?}"),
     }

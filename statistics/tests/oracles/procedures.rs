@@ -2,24 +2,38 @@
 
 use serde_json::Value;
 use statistics::{
-    Bootstrap, BootstrapKind, Continuity, Sample, ZeroHandling, benjamini_hochberg, holm, mann_whitney_u,
-    paired_t, sign_test, t_interval, tost_paired, welch_t, wilcoxon_signed_rank,
+    Bootstrap, BootstrapKind, Continuity, Sample, ZeroHandling, benjamini_hochberg, holm,
+    mann_whitney_u, paired_t, sign_test, t_interval, tost_paired, welch_t, wilcoxon_signed_rank,
 };
 
 use crate::{agree, cases, floats, sample};
 
 fn continuity(case: &Value) -> Continuity {
-    if case["correction"] == true { Continuity::Corrected } else { Continuity::None }
+    if case["correction"] == true {
+        Continuity::Corrected
+    } else {
+        Continuity::None
+    }
 }
 
 #[test]
 fn mean_std_and_quantiles_agree_with_numpy() {
     for case in cases("describe") {
         let sample = sample(&case["a"]);
-        agree(&case, "mean", Some(sample.mean()), &case["expected"]["mean"]);
+        agree(
+            &case,
+            "mean",
+            Some(sample.mean()),
+            &case["expected"]["mean"],
+        );
         agree(&case, "std", sample.std(), &case["expected"]["std"]);
         for pair in case["expected"]["quantiles"].as_array().unwrap() {
-            agree(&case, "quantile", Some(sample.quantile(pair[0].as_f64().unwrap())), &pair[1]);
+            agree(
+                &case,
+                "quantile",
+                Some(sample.quantile(pair[0].as_f64().unwrap())),
+                &pair[1],
+            );
         }
     }
 }
@@ -42,7 +56,12 @@ fn wilcoxon_agrees_with_scipy_for_every_zero_handling() {
             _ => ZeroHandling::Zsplit,
         };
         let test = wilcoxon_signed_rank(&floats(&case["a"]), zeros, continuity(&case)).unwrap();
-        agree(&case, "statistic", Some(test.statistic()), &case["expected"]["statistic"]);
+        agree(
+            &case,
+            "statistic",
+            Some(test.statistic()),
+            &case["expected"]["statistic"],
+        );
         agree(&case, "p", Some(test.p), &case["expected"]["p"]);
     }
 }
@@ -50,7 +69,12 @@ fn wilcoxon_agrees_with_scipy_for_every_zero_handling() {
 #[test]
 fn the_sign_test_agrees_with_scipys_binomial_test() {
     for case in cases("sign") {
-        agree(&case, "p", Some(sign_test(&floats(&case["a"])).p), &case["expected"]);
+        agree(
+            &case,
+            "p",
+            Some(sign_test(&floats(&case["a"])).p),
+            &case["expected"],
+        );
     }
 }
 
@@ -81,7 +105,8 @@ fn two_one_sided_tests_agree_with_scipy() {
 #[test]
 fn mann_whitney_agrees_with_scipy() {
     for case in cases("mann_whitney") {
-        let test = mann_whitney_u(&sample(&case["a"]), &sample(&case["b"]), continuity(&case)).unwrap();
+        let test =
+            mann_whitney_u(&sample(&case["a"]), &sample(&case["b"]), continuity(&case)).unwrap();
         agree(&case, "u", Some(test.u), &case["expected"]["u"]);
         agree(&case, "p", Some(test.p), &case["expected"]["p"]);
     }
@@ -89,7 +114,10 @@ fn mann_whitney_agrees_with_scipy() {
 
 #[test]
 fn adjusted_p_values_agree_with_statsmodels() {
-    for (procedure, adjust) in [("holm", holm as fn(&[f64]) -> Vec<f64>), ("fdr_bh", benjamini_hochberg)] {
+    for (procedure, adjust) in [
+        ("holm", holm as fn(&[f64]) -> Vec<f64>),
+        ("fdr_bh", benjamini_hochberg),
+    ] {
         for case in cases(procedure) {
             let adjusted = adjust(&floats(&case["a"]));
             assert_eq!(adjusted.len(), case["expected"].as_array().unwrap().len());
@@ -110,12 +138,23 @@ fn bootstrap_intervals_agree_with_scipy_within_monte_carlo_error() {
             "basic" => BootstrapKind::Basic,
             _ => BootstrapKind::Bca,
         };
-        let bootstrap = Bootstrap { kind, resamples: 100_000, level: 0.95, seed: 164 };
+        let bootstrap = Bootstrap {
+            kind,
+            resamples: 100_000,
+            level: 0.95,
+            seed: 164,
+        };
         let ours = bootstrap.interval_of_mean(&sample(&case["a"])).unwrap();
         let theirs = floats(&case["expected"]);
         let width = theirs[1] - theirs[0];
-        assert!((ours.low - theirs[0]).abs() < 0.02 * width, "{ours:?} {theirs:?}");
-        assert!((ours.high - theirs[1]).abs() < 0.02 * width, "{ours:?} {theirs:?}");
+        assert!(
+            (ours.low - theirs[0]).abs() < 0.02 * width,
+            "{ours:?} {theirs:?}"
+        );
+        assert!(
+            (ours.high - theirs[1]).abs() < 0.02 * width,
+            "{ours:?} {theirs:?}"
+        );
     }
 }
 
@@ -133,7 +172,15 @@ fn the_published_holm_family_reproduces_within_the_rounding_of_its_raw_p() {
 fn the_bytes_of_a_bootstrap_interval_are_pinned() {
     // Changing these is a change of what a seed means: raise the kind's semantic version.
     let sample = Sample::new((1..=25).map(|i| f64::from(i * i % 17))).unwrap();
-    let bootstrap = Bootstrap { kind: BootstrapKind::Percentile, resamples: 10_000, level: 0.95, seed: 164 };
+    let bootstrap = Bootstrap {
+        kind: BootstrapKind::Percentile,
+        resamples: 10_000,
+        level: 0.95,
+        seed: 164,
+    };
     let interval = bootstrap.interval_of_mean(&sample).unwrap();
-    assert_eq!((interval.low, interval.high), (5.959_000_000_000_008_5, 10.36));
+    assert_eq!(
+        (interval.low, interval.high),
+        (5.959_000_000_000_008_5, 10.36)
+    );
 }

@@ -37,7 +37,10 @@ fn a_changed_byte_of_raw_rows_is_found_although_every_number_verifies() {
     study.damage("ladder[configuration=batched,rep=2].requests");
     let audit = study.audit();
     assert_eq!((audit.verified, audit.problems.len()), (5, 1), "{audit}");
-    assert!(said(&audit, "an output of ladder[configuration=batched,rep=2]: "), "{audit}");
+    assert!(
+        said(&audit, "an output of ladder[configuration=batched,rep=2]: "),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -47,13 +50,20 @@ fn a_missing_raw_artifact_is_found() {
     fs::remove_file(study.store.path(&lost)).unwrap();
     let audit = study.audit();
     assert_eq!(audit.problems.len(), 1, "{audit}");
-    assert!(said(&audit, "an output of ladder[configuration=batched,rep=1]: "), "{audit}");
+    assert!(
+        said(&audit, "an output of ladder[configuration=batched,rep=1]: "),
+        "{audit}"
+    );
 }
 
 #[test]
 fn a_changed_or_missing_figure_is_found() {
     let study = Study::new();
-    fs::write(study.folder.path().join("curve.svg"), "<svg><!-- better --></svg>").unwrap();
+    fs::write(
+        study.folder.path().join("curve.svg"),
+        "<svg><!-- better --></svg>",
+    )
+    .unwrap();
     assert!(said(&study.audit(), "curve.svg was edited"));
     fs::remove_file(study.folder.path().join("curve.svg")).unwrap();
     assert!(said(&study.audit(), "curve.svg is not there"));
@@ -65,7 +75,8 @@ fn a_broken_lock_of_another_study_does_not_matter() {
     let other = study.folder.path().join("other.lock");
     fs::write(&other, "benchtrail lock 1\n<<<<<<< ours\n").unwrap();
     let document = study.document();
-    let provenance = crate::Provenance::choose(&study.store, &[other, study.lock.clone()], &document);
+    let provenance =
+        crate::Provenance::choose(&study.store, &[other, study.lock.clone()], &document);
     assert_eq!(provenance.doubts, Vec::<String>::new());
     assert_eq!(provenance.file, Some(study.lock));
 }
@@ -88,7 +99,10 @@ fn a_trace_that_points_to_another_artifact_is_found() {
     let study = Study::new();
     let other = study.outputs["ladder[configuration=batched,rep=1].requests"];
     study.change_trace(3, |_| other.to_string(), "artifact");
-    assert!(said(&study.audit(), "the lock has no output results.cells with the digest"));
+    assert!(said(
+        &study.audit(),
+        "the lock has no output results.cells with the digest"
+    ));
 }
 
 #[test]
@@ -97,8 +111,17 @@ fn a_number_changed_in_report_and_trace_alike_is_found() {
     fs::write(&study.report, REPORT.replace("10.5", "11.5")).unwrap();
     study.change_trace(3, |_| "11.5".to_owned(), "text");
     let audit = study.audit();
-    assert!(said(&audit, "`11.5`: the value of results.cells row 0 throughput renders as `10.5`"), "{audit}");
-    assert!(said(&audit, "no lock of this project has the report"), "{audit}");
+    assert!(
+        said(
+            &audit,
+            "`11.5`: the value of results.cells row 0 throughput renders as `10.5`"
+        ),
+        "{audit}"
+    );
+    assert!(
+        said(&audit, "no lock of this project has the report"),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -107,7 +130,13 @@ fn a_changed_number_of_the_report_is_found_with_its_place_and_line() {
     fs::write(&study.report, REPORT.replace("15.5", "25.5")).unwrap();
     let audit = study.audit();
     assert_eq!(audit.verified, 4);
-    assert!(said(&audit, "report.md:3:13: `15.5`: the report has `25.5` there"), "{audit}");
+    assert!(
+        said(
+            &audit,
+            "report.md:3:13: `15.5`: the report has `25.5` there"
+        ),
+        "{audit}"
+    );
     assert!(said(&audit, "it was edited in line 3"), "{audit}");
 }
 
@@ -127,7 +156,10 @@ fn a_wrong_count_is_found() {
     for column in ["text", "value"] {
         study.change_trace(1, |_| "3".to_owned(), column);
     }
-    assert!(said(&study.audit(), "`3`: the trace has 3, results.cells count has 2"));
+    assert!(said(
+        &study.audit(),
+        "`3`: the trace has 3, results.cells count has 2"
+    ));
 }
 
 #[test]
@@ -135,10 +167,21 @@ fn an_edited_lock_is_found() {
     let study = Study::new();
     let text = fs::read_to_string(&study.lock).unwrap();
     let at = text.find("ok configuration=batched,rep=1").unwrap();
-    fs::write(&study.lock, format!("{}{}", &text[..at], text[at..].replacen("rep=1", "rep=9", 1))).unwrap();
+    fs::write(
+        &study.lock,
+        format!(
+            "{}{}",
+            &text[..at],
+            text[at..].replacen("rep=1", "rep=9", 1)
+        ),
+    )
+    .unwrap();
     let audit = study.audit();
     assert!(said(&audit, "a lock cannot be used"), "{audit}");
-    assert!(said(&audit, "no lock of this project has the report"), "{audit}");
+    assert!(
+        said(&audit, "no lock of this project has the report"),
+        "{audit}"
+    );
 }
 
 /// What is edited, and how.
@@ -147,9 +190,15 @@ type Edit = (&'static str, fn(&str) -> String);
 #[test]
 fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
     let edits: [Edit; 4] = [
-        ("its key of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 0)),
-        ("its outputs of ", |text| flipped(text, "ok configuration=batched,rep=1 b3:", 2 * 68)),
-        ("its seed is 165", |text| text.replacen("seed 164", "seed 165", 1)),
+        ("its key of ", |text| {
+            flipped(text, "ok configuration=batched,rep=1 b3:", 0)
+        }),
+        ("its outputs of ", |text| {
+            flipped(text, "ok configuration=batched,rep=1 b3:", 2 * 68)
+        }),
+        ("its seed is 165", |text| {
+            text.replacen("seed 164", "seed 165", 1)
+        }),
         ("it is of experiment sturdy", |text| {
             text.replacen("experiment \"study\"", "experiment \"sturdy\"", 1)
         }),
@@ -161,7 +210,10 @@ fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
         assert_ne!(edited, text);
         fs::write(&study.lock, edited).unwrap();
         let audit = study.audit();
-        assert!(said(&audit, "the lock was edited: ") && said(&audit, what), "{what}: {audit}");
+        assert!(
+            said(&audit, "the lock was edited: ") && said(&audit, what),
+            "{what}: {audit}"
+        );
     }
 }
 
@@ -178,7 +230,10 @@ fn a_lock_of_another_report_is_not_taken() {
     let text = fs::read_to_string(&study.lock).unwrap();
     let (kept, _) = text.split_once("stage \"report\"").unwrap();
     fs::write(&study.lock, kept).unwrap();
-    assert!(said(&study.audit(), "no lock of this project has the report"));
+    assert!(said(
+        &study.audit(),
+        "no lock of this project has the report"
+    ));
 }
 
 #[test]
@@ -189,7 +244,9 @@ fn what_a_table_says_of_itself_is_read_again() {
         )
     };
     let missing = format!("[{}, {}]", cell(1), cell(2));
-    let ratio = Column::float("gain", [Some(1.8)]).unit("1").over("batched", "serial");
+    let ratio = Column::float("gain", [Some(1.8)])
+        .unit("1")
+        .over("batched", "serial");
     let table = Table::with_metadata(vec![ratio], &[("missing", &missing)]).unwrap();
     let study = Study::new();
     let artifact = study.store.put(&table.to_parquet().unwrap()).unwrap();
@@ -216,19 +273,39 @@ fn what_a_table_says_of_itself_is_read_again() {
         crate::check::check(&provenance, &[text], &number, &format, &BTreeMap::new())
     };
     assert_eq!(holds("heading", "gain", "gain", "gain"), Ok(()));
-    assert!(holds("heading", "loss", "loss", "loss").unwrap_err().contains("has no column `loss`"));
-    assert_eq!(holds("sides", "gain", "batched ÷ serial", "batched ÷ serial"), Ok(()));
+    assert!(
+        holds("heading", "loss", "loss", "loss")
+            .unwrap_err()
+            .contains("has no column `loss`")
+    );
+    assert_eq!(
+        holds("sides", "gain", "batched ÷ serial", "batched ÷ serial"),
+        Ok(())
+    );
     let turned = holds("sides", "gain", "serial ÷ batched", "serial ÷ batched").unwrap_err();
-    assert!(turned.contains("says that `gain` is batched ÷ serial"), "{turned}");
-    let note = |cells: &str, reason: &str| holds(cells, "missing", reason, &format!("{cells} ({reason})"));
-    for cells in ["configuration=batched,rep=1|2", "configuration=batched,rep=2"] {
+    assert!(
+        turned.contains("says that `gain` is batched ÷ serial"),
+        "{turned}"
+    );
+    let note =
+        |cells: &str, reason: &str| holds(cells, "missing", reason, &format!("{cells} ({reason})"));
+    for cells in [
+        "configuration=batched,rep=1|2",
+        "configuration=batched,rep=2",
+    ] {
         assert_eq!(note(cells, "hung: no byte"), Ok(()));
         assert_eq!(note(cells, "hung"), Ok(()));
     }
-    for (cells, reason) in
-        [("configuration=batched,rep=1|3", "hung"), ("configuration=batched,rep=1", "failed")]
-    {
-        assert!(note(cells, reason).unwrap_err().contains("does not say that"), "{cells} {reason}");
+    for (cells, reason) in [
+        ("configuration=batched,rep=1|3", "hung"),
+        ("configuration=batched,rep=1", "failed"),
+    ] {
+        assert!(
+            note(cells, reason)
+                .unwrap_err()
+                .contains("does not say that"),
+            "{cells} {reason}"
+        );
     }
 }
 
@@ -239,15 +316,30 @@ fn counting_again_visits_each_row_once_for_each_set_of_columns() {
         Column::text("group", (0..500).map(|n| Some(format!("g{}", n % 5)))),
     ]);
     let study = Study::new();
-    let artifact = study.store.put(&table.unwrap().to_parquet().unwrap()).unwrap();
+    let artifact = study
+        .store
+        .put(&table.unwrap().to_parquet().unwrap())
+        .unwrap();
     let document = study.document();
     let provenance = study.provenance(&document);
     let found = |condition: &str| {
-        provenance.reader.rows(&artifact, &Condition::parse(condition), None).unwrap().len()
+        provenance
+            .reader
+            .rows(&artifact, &Condition::parse(condition), None)
+            .unwrap()
+            .len()
     };
     for n in 0..100 {
         assert_eq!(found(&format!("n={n}|{n}.0|x")), 1);
     }
     assert_eq!(provenance.reader.visited(), 500 + 100);
-    assert_eq!((found("group=g1|g2"), found("group=g1,n=3"), found("absent=1"), found("")), (200, 0, 0, 500));
+    assert_eq!(
+        (
+            found("group=g1|g2"),
+            found("group=g1,n=3"),
+            found("absent=1"),
+            found("")
+        ),
+        (200, 0, 0, 500)
+    );
 }

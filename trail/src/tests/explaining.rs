@@ -19,15 +19,31 @@ fn a_mean_is_followed_over_its_table_to_the_request_rows() {
     let Some(Source::Table(cells)) = answer.lineage.as_ref().and_then(|l| l.sources.first()) else {
         panic!("{answer:?}")
     };
-    assert_eq!((cells.output.as_str(), &cells.spans), ("cells", &vec![Span { start: 0, end: 2 }]));
-    let raw: Vec<_> =
-        answer.raw.iter().map(|r| (r.cell(), r.output.as_str(), r.spans.clone(), r.rows)).collect();
+    assert_eq!(
+        (cells.output.as_str(), &cells.spans),
+        ("cells", &vec![Span { start: 0, end: 2 }])
+    );
+    let raw: Vec<_> = answer
+        .raw
+        .iter()
+        .map(|r| (r.cell(), r.output.as_str(), r.spans.clone(), r.rows))
+        .collect();
     let spans = vec![Span { start: 2, end: 10 }];
     assert_eq!(
         raw,
         [
-            ("ladder[configuration=batched,rep=1]".to_owned(), "requests", spans.clone(), 8),
-            ("ladder[configuration=batched,rep=2]".to_owned(), "requests", spans, 8),
+            (
+                "ladder[configuration=batched,rep=1]".to_owned(),
+                "requests",
+                spans.clone(),
+                8
+            ),
+            (
+                "ladder[configuration=batched,rep=2]".to_owned(),
+                "requests",
+                spans,
+                8
+            ),
         ]
     );
 }
@@ -43,11 +59,22 @@ fn a_row_of_one_cell_leads_to_that_cell_only() {
 fn the_gates_of_the_cells_behind_it_are_told() {
     let study = Study::new();
     let good = explain(&study, "10.5");
-    assert_eq!((good.cells[0].gates_passed, good.cells[0].gates_not_passed.len()), (1, 0));
+    assert_eq!(
+        (
+            good.cells[0].gates_passed,
+            good.cells[0].gates_not_passed.len()
+        ),
+        (1, 0)
+    );
     assert_eq!(good.stage_gates_passed, 1);
     let warned = explain(&study, "20.5");
     assert_eq!(warned.cells[0].gates_not_passed[0].gate, "row-status");
-    assert!(warned.to_string().contains("gate row-status warned: 7 ok rows, expected 8 ok rows"), "{warned}");
+    assert!(
+        warned
+            .to_string()
+            .contains("gate row-status warned: 7 ok rows, expected 8 ok rows"),
+        "{warned}"
+    );
 }
 
 #[test]
@@ -56,8 +83,14 @@ fn engine_and_host_behind_it_are_told() {
     let answer = explain(&study, "15.5");
     assert_eq!(answer.servers.len(), 1);
     let server = &answer.servers[0];
-    assert_eq!((server.engine.as_deref(), server.model.as_deref()), (Some("llama-cpp"), Some("small")));
-    assert_eq!(server.environment, Some(study.outputs["machine.environment"]));
+    assert_eq!(
+        (server.engine.as_deref(), server.model.as_deref()),
+        (Some("llama-cpp"), Some("small"))
+    );
+    assert_eq!(
+        server.environment,
+        Some(study.outputs["machine.environment"])
+    );
     assert_eq!(server.facets["cpu_model"], "Abacus");
 }
 
@@ -66,8 +99,10 @@ fn people_see_a_tree() {
     let study = Study::new();
     let mut told = explain(&study, "15.5").to_string();
     for (name, digest) in &study.outputs {
-        told =
-            told.replace(&digest.short(), &format!("<{}>", name.rsplit(['.', ']']).next().unwrap_or(name)));
+        told = told.replace(
+            &digest.short(),
+            &format!("<{}>", name.rsplit(['.', ']']).next().unwrap_or(name)),
+        );
     }
     let expected = "15.5 tok/s   report.md:3:13
 = 15.5 tok/s, shown as `0.0`
@@ -79,10 +114,15 @@ fn people_see_a_tree() {
 ";
     assert!(told.starts_with(expected), "{told}");
     assert!(
-        told.contains("engine llama-cpp 1.2, model small; server[configuration=batched] (<server>)"),
+        told.contains(
+            "engine llama-cpp 1.2, model small; server[configuration=batched] (<server>)"
+        ),
         "{told}"
     );
-    assert!(told.contains("\n  benchtrail show <requests> --rows 2..10\n"), "{told}");
+    assert!(
+        told.contains("\n  benchtrail show <requests> --rows 2..10\n"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -95,7 +135,12 @@ fn a_count_leads_to_the_rows_it_counted() {
 #[test]
 fn a_declared_number_says_where_it_is_declared() {
     let answer = explain(&Study::new(), "164");
-    assert!(answer.to_string().contains("what the experiment declares at `seed`"), "{answer}");
+    assert!(
+        answer
+            .to_string()
+            .contains("what the experiment declares at `seed`"),
+        "{answer}"
+    );
     assert!(answer.place.is_none());
 }
 
@@ -105,8 +150,22 @@ fn an_edited_report_is_explained_with_a_doubt() {
     fs::write(&study.report, REPORT.replace("15.5", "25.5")).unwrap();
     let answer = explain(&study, "15.5");
     assert_eq!(answer.raw.len(), 2);
-    assert!(answer.doubts.iter().any(|d| d.contains("the report was edited")), "{:?}", answer.doubts);
-    assert!(answer.doubts.iter().any(|d| d.contains("no longer has `15.5` at 3:13")), "{:?}", answer.doubts);
+    assert!(
+        answer
+            .doubts
+            .iter()
+            .any(|d| d.contains("the report was edited")),
+        "{:?}",
+        answer.doubts
+    );
+    assert!(
+        answer
+            .doubts
+            .iter()
+            .any(|d| d.contains("no longer has `15.5` at 3:13")),
+        "{:?}",
+        answer.doubts
+    );
 }
 
 #[test]
@@ -117,7 +176,11 @@ fn without_a_lock_the_table_is_told_and_the_doubt_said() {
     let place = answer.place.as_ref().unwrap();
     assert_eq!(place.description.as_deref(), Some("mean over rep"));
     assert!(answer.raw.is_empty());
-    assert!(answer.doubts[0].contains("no lock of this project"), "{:?}", answer.doubts);
+    assert!(
+        answer.doubts[0].contains("no lock of this project"),
+        "{:?}",
+        answer.doubts
+    );
 }
 
 #[test]
@@ -127,7 +190,11 @@ fn a_report_and_trace_both_edited_are_still_followed_by_their_artifacts() {
     study.change_trace(2, |_| "165".to_owned(), "value");
     let answer = explain(&study, "15.5");
     assert_eq!(answer.raw.len(), 2);
-    assert!(answer.doubts[0].contains("neither the report nor its trace"), "{:?}", answer.doubts);
+    assert!(
+        answer.doubts[0].contains("neither the report nor its trace"),
+        "{:?}",
+        answer.doubts
+    );
 }
 
 #[test]
@@ -136,8 +203,13 @@ fn a_damaged_table_is_an_error_that_names_it() {
     study.damage("results.cells.lineage");
     let document = study.document();
     let number = number(&document, "15.5");
-    let error = why(&document, &study.provenance(&document), number, &[]).unwrap_err().to_string();
-    assert!(error.contains(&study.outputs["results.cells.lineage"].hex()[..12]), "{error}");
+    let error = why(&document, &study.provenance(&document), number, &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&study.outputs["results.cells.lineage"].hex()[..12]),
+        "{error}"
+    );
 }
 
 #[test]

@@ -25,11 +25,26 @@ fn a_place_is_read_from_the_end_of_the_path() {
 #[test]
 fn a_number_is_found_by_line_by_column_and_by_text() {
     let document = Study::new().document();
-    assert_eq!(places(&document, "r.md", Some("15.5")), Ok(vec!["3:13".into()]));
-    assert_eq!(places(&document, "r.md", Some("15.5 tok/s")), Ok(vec!["3:13".into()]));
-    assert_eq!(places(&document, "r.md:3:16", None), Ok(vec!["3:13".into()]));
-    assert_eq!(places(&document, "r.md:5", Some("20.5")), Ok(vec!["5:14".into()]));
-    assert_eq!(places(&document, "r.md:5", None), Ok(vec!["5:7".into(), "5:14".into()]));
+    assert_eq!(
+        places(&document, "r.md", Some("15.5")),
+        Ok(vec!["3:13".into()])
+    );
+    assert_eq!(
+        places(&document, "r.md", Some("15.5 tok/s")),
+        Ok(vec!["3:13".into()])
+    );
+    assert_eq!(
+        places(&document, "r.md:3:16", None),
+        Ok(vec!["3:13".into()])
+    );
+    assert_eq!(
+        places(&document, "r.md:5", Some("20.5")),
+        Ok(vec!["5:14".into()])
+    );
+    assert_eq!(
+        places(&document, "r.md:5", None),
+        Ok(vec!["5:7".into(), "5:14".into()])
+    );
 }
 
 #[test]
@@ -58,7 +73,16 @@ fn a_number_that_is_not_there_is_answered_with_those_near() {
 fn a_missing_report_and_a_missing_trace_are_told_apart() {
     let study = Study::new();
     let nowhere = study.folder.path().join("none.md");
-    assert!(matches!(Document::open(&nowhere, &study.trace), Err(TrailError::NoReport(_))));
-    assert!(matches!(Document::open(&study.report, &nowhere), Err(TrailError::NoTrace(_))));
-    assert!(matches!(Document::open(&study.report, &study.report), Err(TrailError::Trace(..))));
+    assert!(matches!(
+        Document::open(&nowhere, &study.trace),
+        Err(TrailError::NoReport(_))
+    ));
+    assert!(matches!(
+        Document::open(&study.report, &nowhere),
+        Err(TrailError::NoTrace(_))
+    ));
+    assert!(matches!(
+        Document::open(&study.report, &study.report),
+        Err(TrailError::Trace(..))
+    ));
 }

@@ -35,13 +35,23 @@ struct Builder {
 }
 
 pub(super) fn coordinates(pairs: &[(&str, Scalar)]) -> Coordinates {
-    Coordinates(pairs.iter().map(|(axis, label)| ((*axis).to_owned(), label.clone())).collect())
+    Coordinates(
+        pairs
+            .iter()
+            .map(|(axis, label)| ((*axis).to_owned(), label.clone()))
+            .collect(),
+    )
 }
 
 impl Builder {
     fn put(&self, bytes: &[u8], media: Media) -> Artifact {
         let digest = self.store.put(bytes).unwrap();
-        Artifact { digest, media, bytes: bytes.len() as u64, rows: None }
+        Artifact {
+            digest,
+            media,
+            bytes: bytes.len() as u64,
+            rows: None,
+        }
     }
 
     fn table(&self, table: &Table) -> Artifact {
@@ -61,10 +71,16 @@ impl Builder {
         outputs: Vec<(&str, Artifact)>,
     ) -> RecipeCell {
         let text = coordinates_text(&coordinates);
-        let outputs: BTreeMap<String, Artifact> =
-            outputs.into_iter().map(|(name, artifact)| (name.to_owned(), artifact)).collect();
+        let outputs: BTreeMap<String, Artifact> = outputs
+            .into_iter()
+            .map(|(name, artifact)| (name.to_owned(), artifact))
+            .collect();
         let cell = pipeline::cell::cell_text(stage, &text);
-        self.outputs.extend(outputs.iter().map(|(name, a)| (format!("{cell}.{name}"), a.digest)));
+        self.outputs.extend(
+            outputs
+                .iter()
+                .map(|(name, a)| (format!("{cell}.{name}"), a.digest)),
+        );
         let recipe = Recipe {
             format: Recipe::current_format(),
             kind: stage.to_owned(),
@@ -109,20 +125,30 @@ impl Builder {
         };
         match self.stages.iter_mut().find(|s| s.name == stage) {
             Some(known) => known.cells.push(line),
-            None => self.stages.push(LockStage { name: stage.to_owned(), class, cells: vec![line] }),
+            None => self.stages.push(LockStage {
+                name: stage.to_owned(),
+                class,
+                cells: vec![line],
+            }),
         }
         RecipeCell {
             coordinates,
             status: CellStatus::Ok,
             reason: None,
             parameters: None,
-            outputs: outputs.iter().map(|(name, a)| (name.clone(), a.digest)).collect(),
+            outputs: outputs
+                .iter()
+                .map(|(name, a)| (name.clone(), a.digest))
+                .collect(),
         }
     }
 }
 
 fn input(stage: &str, cells: &[RecipeCell]) -> RecipeInput {
-    RecipeInput { stage: stage.to_owned(), cells: cells.to_vec() }
+    RecipeInput {
+        stage: stage.to_owned(),
+        cells: cells.to_vec(),
+    }
 }
 
 /// A lineage table of (row, source, first, end).
@@ -137,8 +163,9 @@ pub(super) fn lineage(rows: &[(i64, String, i64, i64)]) -> Table {
 }
 
 fn gates(cells: &[RecipeCell]) -> Table {
-    let places: Vec<Option<String>> =
-        std::iter::once(None).chain(cells.iter().map(|c| Some(c.coordinates.to_string()))).collect();
+    let places: Vec<Option<String>> = std::iter::once(None)
+        .chain(cells.iter().map(|c| Some(c.coordinates.to_string())))
+        .collect();
     let of = |text: &str| vec![Some(text.to_owned()); places.len()];
     Table::new(vec![
         Column::text("stage", of("ladder")),
@@ -153,7 +180,12 @@ fn gates(cells: &[RecipeCell]) -> Table {
 }
 
 fn trace(tables: &[(&str, Digest)]) -> Table {
-    let digest = |name: &str| tables.iter().find(|(n, _)| *n == name).map(|(_, d)| d.to_string());
+    let digest = |name: &str| {
+        tables
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, d)| d.to_string())
+    };
     // line, start, end, text, source, output, row, key, column, value, unit, format
     type Line = (
         i64,
@@ -168,14 +200,68 @@ fn trace(tables: &[(&str, Digest)]) -> Table {
     );
     let key = "configuration=batched";
     let lines: [Line; 5] = [
-        (3, 13, 17, "15.5", "table", "ladder", Some(0), [key, "throughput_mean", "15.5"], ["tok/s", "0.0"]),
-        (3, 27, 28, "2", "count", "cells", None, [key, "count", "2"], ["", ""]),
-        (3, 41, 44, "164", "spec", "", None, ["", "seed", "164"], ["", ""]),
-        (5, 7, 11, "10.5", "table", "cells", Some(0), [key, "throughput", "10.5"], ["tok/s", "0.0"]),
-        (5, 14, 18, "20.5", "table", "cells", Some(1), [key, "throughput", "20.5"], ["tok/s", "0.0"]),
+        (
+            3,
+            13,
+            17,
+            "15.5",
+            "table",
+            "ladder",
+            Some(0),
+            [key, "throughput_mean", "15.5"],
+            ["tok/s", "0.0"],
+        ),
+        (
+            3,
+            27,
+            28,
+            "2",
+            "count",
+            "cells",
+            None,
+            [key, "count", "2"],
+            ["", ""],
+        ),
+        (
+            3,
+            41,
+            44,
+            "164",
+            "spec",
+            "",
+            None,
+            ["", "seed", "164"],
+            ["", ""],
+        ),
+        (
+            5,
+            7,
+            11,
+            "10.5",
+            "table",
+            "cells",
+            Some(0),
+            [key, "throughput", "10.5"],
+            ["tok/s", "0.0"],
+        ),
+        (
+            5,
+            14,
+            18,
+            "20.5",
+            "table",
+            "cells",
+            Some(1),
+            [key, "throughput", "20.5"],
+            ["tok/s", "0.0"],
+        ),
     ];
     let text = |pick: fn(&Line) -> &'static str| {
-        lines.iter().map(pick).map(|t| Some(t.to_owned()).filter(|t| !t.is_empty())).collect::<Vec<_>>()
+        lines
+            .iter()
+            .map(pick)
+            .map(|t| Some(t.to_owned()).filter(|t| !t.is_empty()))
+            .collect::<Vec<_>>()
     };
     let int = |pick: fn(&Line) -> Option<i64>| lines.iter().map(pick).collect::<Vec<_>>();
     Table::new(vec![
@@ -184,9 +270,15 @@ fn trace(tables: &[(&str, Digest)]) -> Table {
         Column::int("column_end", int(|l| Some(l.2))),
         Column::text("text", text(|l| l.3)),
         Column::text("source", text(|l| l.4)),
-        Column::text("stage", text(|l| if l.5.is_empty() { "" } else { "results" })),
+        Column::text(
+            "stage",
+            text(|l| if l.5.is_empty() { "" } else { "results" }),
+        ),
         Column::text("output", text(|l| l.5)),
-        Column::text("artifact", lines.iter().map(|l| digest(l.5)).collect::<Vec<_>>()),
+        Column::text(
+            "artifact",
+            lines.iter().map(|l| digest(l.5)).collect::<Vec<_>>(),
+        ),
         Column::int("row", int(|l| l.6)),
         Column::text("row_key", text(|l| l.7[0])),
         Column::text("column", text(|l| l.7[1])),
@@ -202,63 +294,131 @@ impl Study {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
-        let mut b = Builder { store, stages: Vec::new(), outputs: BTreeMap::new() };
+        let mut b = Builder {
+            store,
+            stages: Vec::new(),
+            outputs: BTreeMap::new(),
+        };
         let batched = Scalar::Text("batched".to_owned());
         let environment = b.json(&json!({ "facets": { "cpu_model": "Abacus" } }));
         let machine = ("machine", LockClass::Resource);
-        let machine = b.cell(machine, Coordinates::default(), Vec::new(), vec![("environment", environment)]);
+        let machine = b.cell(
+            machine,
+            Coordinates::default(),
+            Vec::new(),
+            vec![("environment", environment)],
+        );
         let descriptor = b.json(&json!({
             "engine": { "name": "llama-cpp", "version": "1.2" }, "model": { "name": "small" },
             "settings": { "parallel": 8 }, "facets": { "cpu_model": "Abacus" },
         }));
         let at = coordinates(&[("configuration", batched.clone())]);
         let server = ("server", LockClass::Resource);
-        let server = b.cell(server, at, vec![input("machine", &[machine])], vec![("server", descriptor)]);
+        let server = b.cell(
+            server,
+            at,
+            vec![input("machine", &[machine])],
+            vec![("server", descriptor)],
+        );
         let mut ladder = Vec::new();
         for rep in [1, 2] {
-            let requests = Table::new(vec![Column::int("request_id", (0..10).map(|i| Some(i + 100 * rep)))]);
+            let requests = Table::new(vec![Column::int(
+                "request_id",
+                (0..10).map(|i| Some(i + 100 * rep)),
+            )]);
             let requests = b.table(&requests.unwrap());
-            let at = coordinates(&[("configuration", batched.clone()), ("rep", Scalar::Int(rep))]);
+            let at = coordinates(&[
+                ("configuration", batched.clone()),
+                ("rep", Scalar::Int(rep)),
+            ]);
             let needs = vec![input("server", std::slice::from_ref(&server))];
-            ladder.push(b.cell(("ladder", LockClass::Measurement), at, needs, vec![("requests", requests)]));
+            ladder.push(b.cell(
+                ("ladder", LockClass::Measurement),
+                at,
+                needs,
+                vec![("requests", requests)],
+            ));
         }
         let table = b.table(&gates(&ladder));
         let checks = ("checks", LockClass::Pure);
-        let checks =
-            b.cell(checks, Coordinates::default(), vec![input("ladder", &ladder)], vec![("gates", table)]);
-        let key = || Column::text("configuration", [Some("batched"), Some("batched")]).describe("key");
+        let checks = b.cell(
+            checks,
+            Coordinates::default(),
+            vec![input("ladder", &ladder)],
+            vec![("gates", table)],
+        );
+        let key =
+            || Column::text("configuration", [Some("batched"), Some("batched")]).describe("key");
         let throughput = Column::float("throughput", [Some(10.5), Some(20.5)]).unit("tok/s");
         let throughput = throughput.describe("tokens over the window");
-        let cells = Table::with_metadata(vec![key(), throughput], &[("operator", "cell-summary")]).unwrap();
+        let cells =
+            Table::with_metadata(vec![key(), throughput], &[("operator", "cell-summary")]).unwrap();
         let raw = |i: usize| ladder[i].outputs["requests"].to_string();
         let cells_lineage = lineage(&[(0, raw(0), 2, 10), (1, raw(1), 2, 10)]);
-        let mean = Column::float("throughput_mean", [Some(15.5)]).unit("tok/s").describe("mean over rep");
-        let mean = Table::new(vec![Column::text("configuration", [Some("batched")]), mean]).unwrap();
+        let mean = Column::float("throughput_mean", [Some(15.5)])
+            .unit("tok/s")
+            .describe("mean over rep");
+        let mean =
+            Table::new(vec![Column::text("configuration", [Some("batched")]), mean]).unwrap();
         let outputs = vec![
             ("cells", b.table(&cells)),
             ("cells.lineage", b.table(&cells_lineage)),
             ("ladder", b.table(&mean)),
-            ("ladder.lineage", b.table(&lineage(&[(0, "cells".to_owned(), 0, 2)]))),
+            (
+                "ladder.lineage",
+                b.table(&lineage(&[(0, "cells".to_owned(), 0, 2)])),
+            ),
         ];
-        let trace = trace(&[("ladder", outputs[2].1.digest), ("cells", outputs[0].1.digest)]);
+        let trace = trace(&[
+            ("ladder", outputs[2].1.digest),
+            ("cells", outputs[0].1.digest),
+        ]);
         let needs = vec![input("ladder", &ladder), input("checks", &[checks])];
-        let results = b.cell(("results", LockClass::Pure), Coordinates::default(), needs, outputs);
+        let results = b.cell(
+            ("results", LockClass::Pure),
+            Coordinates::default(),
+            needs,
+            outputs,
+        );
         let rendered = b.put(REPORT.as_bytes(), Media::Markdown);
         let traced = b.table(&trace);
-        let outputs =
-            vec![("report", rendered), ("trace", traced), ("curve.svg", b.put(b"<svg/>", Media::Svg))];
+        let outputs = vec![
+            ("report", rendered),
+            ("trace", traced),
+            ("curve.svg", b.put(b"<svg/>", Media::Svg)),
+        ];
         let needs = vec![input("results", &[results])];
-        b.cell(("report", LockClass::Study), Coordinates::default(), needs, outputs);
+        b.cell(
+            ("report", LockClass::Study),
+            Coordinates::default(),
+            needs,
+            outputs,
+        );
 
-        let mut lock = Lock { experiment: "study".to_owned(), profile: None, seed: 164, stages: b.stages };
+        let mut lock = Lock {
+            experiment: "study".to_owned(),
+            profile: None,
+            seed: 164,
+            stages: b.stages,
+        };
         lock.sort();
-        let (report, lock_path) = (folder.path().join("report.md"), folder.path().join("study.lock"));
+        let (report, lock_path) = (
+            folder.path().join("report.md"),
+            folder.path().join("study.lock"),
+        );
         let trace_path = folder.path().join("report.trace.parquet");
         lock.write(&lock_path).unwrap();
         fs::write(&report, REPORT).unwrap();
         fs::write(folder.path().join("curve.svg"), "<svg/>").unwrap();
         fs::write(&trace_path, trace.to_parquet().unwrap()).unwrap();
-        Self { folder, store: b.store, lock: lock_path, report, trace: trace_path, outputs: b.outputs }
+        Self {
+            folder,
+            store: b.store,
+            lock: lock_path,
+            report,
+            trace: trace_path,
+            outputs: b.outputs,
+        }
     }
 
     pub(super) fn document(&self) -> Document {
@@ -271,7 +431,8 @@ impl Study {
 
     pub(super) fn audit(&self) -> Audit {
         let document = self.document();
-        let format = |value: &Scalar, _: Option<&str>, format: &str| match (value.as_f64(), format) {
+        let format = |value: &Scalar, _: Option<&str>, format: &str| match (value.as_f64(), format)
+        {
             (Some(value), "0.0") => Ok(format!("{value:.1}")),
             _ => Ok(value.to_string()),
         };
@@ -294,7 +455,11 @@ impl Study {
             }
             columns.push(made);
         }
-        fs::write(&self.trace, Table::new(columns).unwrap().to_parquet().unwrap()).unwrap();
+        fs::write(
+            &self.trace,
+            Table::new(columns).unwrap().to_parquet().unwrap(),
+        )
+        .unwrap();
     }
 
     /// Changes a byte of an object in the store.

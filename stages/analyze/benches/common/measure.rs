@@ -19,13 +19,25 @@ pub(crate) fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
     // The name, in parentheses, may hold anything; the third field follows it.
     let rest = text.rsplit(')').next().expect("a stat line");
-    let ticks: u64 = rest.split_whitespace().skip(11).take(2).map(|n| n.parse::<u64>().expect("ticks")).sum();
+    let ticks: u64 = rest
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|n| n.parse::<u64>().expect("ticks"))
+        .sum();
     ticks as f64 / 100.0
 }
 
 /// The largest resident set of the process so far, MiB.
 pub(crate) fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
-    let line = text.lines().find(|l| l.starts_with("VmHWM:")).expect("the peak is told");
-    line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok()).expect("a number") / 1024.0
+    let line = text
+        .lines()
+        .find(|l| l.starts_with("VmHWM:"))
+        .expect("the peak is told");
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse::<f64>().ok())
+        .expect("a number")
+        / 1024.0
 }

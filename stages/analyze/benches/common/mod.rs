@@ -30,5 +30,7 @@ pub(crate) fn analyze(tables: &Json, inputs: &[Input], store: &Store, scratch: &
         leases: &Leases::new(store.root(), "bench", "results"),
         study: None,
     };
-    analyze::Analyze.run(&job).unwrap_or_else(|failure| panic!("{}", failure.reason))
+    analyze::Analyze
+        .run(&job)
+        .unwrap_or_else(|failure| panic!("{}", failure.reason))
 }

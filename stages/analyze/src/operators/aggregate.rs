@@ -32,7 +32,10 @@ fn confidence() -> f64 {
 fn columns(of: &[Spec], over: &[String], confidence: f64) -> Vec<Spec> {
     let over = over.join(", ");
     let mut columns = vec![
-        Spec::text("level", "row, cell, marginal or pooled: what a row of this table stands for"),
+        Spec::text(
+            "level",
+            "row, cell, marginal or pooled: what a row of this table stands for",
+        ),
         Spec::int("n", "1", format!("rows taken together over {over}")),
         Spec::text(
             "missing",
@@ -43,19 +46,37 @@ fn columns(of: &[Spec], over: &[String], confidence: f64) -> Vec<Spec> {
         let name = &spec.name;
         let unit = spec.unit.as_deref().unwrap_or_default();
         let what = format!("of {name} over {over} ({})", spec.description);
-        columns.push(Spec::int(format!("{name}_n"), "1", format!("number of defined values {what}")));
+        columns.push(Spec::int(
+            format!("{name}_n"),
+            "1",
+            format!("number of defined values {what}"),
+        ));
         columns.push(spec.like(format!("{name}_mean"), format!("mean {what}")));
         let spread = format!("sample standard deviation (n − 1), null for one value, {what}");
         columns.push(Spec::float(format!("{name}_std"), unit, spread));
         for (statistic, how) in [
             ("min", "smallest value".to_owned()),
             ("max", "largest value".to_owned()),
-            ("ci_low", format!("lower end of the {confidence} t interval of the mean, null for one value,")),
-            ("ci_high", format!("upper end of the {confidence} t interval of the mean, null for one value,")),
+            (
+                "ci_low",
+                format!(
+                    "lower end of the {confidence} t interval of the mean, null for one value,"
+                ),
+            ),
+            (
+                "ci_high",
+                format!(
+                    "upper end of the {confidence} t interval of the mean, null for one value,"
+                ),
+            ),
         ] {
             columns.push(spec.like(format!("{name}_{statistic}"), format!("{how} {what}")));
         }
-        columns.push(Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")));
+        columns.push(Spec::float(
+            format!("{name}_cv"),
+            "1",
+            format!("std ÷ mean {what}"),
+        ));
     }
     columns
 }
@@ -82,7 +103,10 @@ impl Operator for Aggregate {
         let wanted = items("columns", &given.columns);
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            return Err(vec![settings.problem(&at("confidence"), "a confidence level lies between 0 and 1")]);
+            return Err(vec![settings.problem(
+                &at("confidence"),
+                "a confidence level lies between 0 and 1",
+            )]);
         }
         if given.over.is_empty() {
             return Err(vec![
@@ -92,16 +116,28 @@ impl Operator for Aggregate {
             ]);
         }
         let columns = columns(&found, &given.over, given.confidence);
-        Ok(Plan { parameters: rows::canonical(&given), columns })
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns,
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         from.key_positions(&given.over, &given.from)?;
-        let keys: Vec<String> = from.keys.iter().filter(|k| !given.over.contains(k)).cloned().collect();
+        let keys: Vec<String> = from
+            .keys
+            .iter()
+            .filter(|k| !given.over.contains(k))
+            .cloned()
+            .collect();
         let kept = from.key_positions(&keys, &given.from)?;
-        let specs: Vec<Spec> = given.columns.iter().filter_map(|c| from.spec(c).cloned()).collect();
+        let specs: Vec<Spec> = given
+            .columns
+            .iter()
+            .filter_map(|c| from.spec(c).cloned())
+            .collect();
         let level = match from.level {
             Level::Row => Level::Row,
             _ if keys.is_empty() => Level::Pooled,
@@ -112,9 +148,12 @@ impl Operator for Aggregate {
             let missing = from.missing_at(&keys, &key);
             let mut values = vec![text(level.word()), count(members.len()), missing];
             for column in &given.columns {
-                let sample = Sample::new(members.iter().filter_map(|m| from.number(*m, column))).ok();
+                let sample =
+                    Sample::new(members.iter().filter_map(|m| from.number(*m, column))).ok();
                 let of = |f: &dyn Fn(&Sample) -> Option<f64>| number(sample.as_ref().and_then(f));
-                let interval = sample.as_ref().and_then(|s| t_interval(s, given.confidence));
+                let interval = sample
+                    .as_ref()
+                    .and_then(|s| t_interval(s, given.confidence));
                 values.extend([
                     count(sample.as_ref().map_or(0, Sample::len)),
                     of(&|s| Some(s.mean())),
@@ -126,9 +165,19 @@ impl Operator for Aggregate {
                     of(&Sample::cv),
                 ]);
             }
-            rows.push(Row { key, values, lineage: spans(&given.from, members) });
+            rows.push(Row {
+                key,
+                values,
+                lineage: spans(&given.from, members),
+            });
         }
         let specs = columns(&specs, &given.over, given.confidence);
-        Ok(Frame { level, keys, specs, rows, missing: from.missing.clone() })
+        Ok(Frame {
+            level,
+            keys,
+            specs,
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }

@@ -41,7 +41,8 @@ struct Condition {
 
 impl Condition {
     fn holds(&self, value: f64) -> bool {
-        self.below.is_some_and(|bound| value < bound) || self.above.is_some_and(|bound| value > bound)
+        self.below.is_some_and(|bound| value < bound)
+            || self.above.is_some_and(|bound| value > bound)
     }
 }
 
@@ -70,8 +71,15 @@ fn columns(given: &Parameters) -> Vec<Spec> {
             "recrossings",
             format!("values of {ladder} beyond it where the rule no longer holds; null = none"),
         ),
-        Spec::int("n", "1", format!("values of {ladder} at which the rule is defined")),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::int(
+            "n",
+            "1",
+            format!("values of {ladder} at which the rule is defined"),
+        ),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
     ]
 }
 
@@ -104,10 +112,17 @@ impl Operator for Breakdown {
             );
         }
         for (i, condition) in given.any.iter().enumerate() {
-            let at = |key: &str| vec![Step::Key("any".to_owned()), Step::Index(i), Step::Key(key.to_owned())];
+            let at = |key: &str| {
+                vec![
+                    Step::Key("any".to_owned()),
+                    Step::Index(i),
+                    Step::Key(key.to_owned()),
+                ]
+            };
             if condition.below.is_some() == condition.above.is_some() {
                 let place = [Step::Key("any".to_owned()), Step::Index(i)];
-                problems.push(settings.problem(&place, "a condition needs either `below` or `above`"));
+                problems
+                    .push(settings.problem(&place, "a condition needs either `below` or `above`"));
             }
             let wanted = [(at("column"), condition.column.as_str())];
             if let Err(more) = scope.numbers(settings, (&at("table"), &condition.table), &wanted) {
@@ -115,7 +130,10 @@ impl Operator for Breakdown {
             }
         }
         if problems.is_empty() {
-            Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+            Ok(Plan {
+                columns: columns(&given),
+                parameters: rows::canonical(&given),
+            })
         } else {
             Err(problems)
         }
@@ -154,7 +172,10 @@ impl Operator for Breakdown {
                     let table = context.table(&condition.table)?;
                     let key = &first.rows[*row].key;
                     // Finished tables are sorted by key.
-                    let here = table.rows.binary_search_by(|r| rows::compare_all(&r.key, key)).ok();
+                    let here = table
+                        .rows
+                        .binary_search_by(|r| rows::compare_all(&r.key, key))
+                        .ok();
                     if let Some((at, value)) =
                         here.and_then(|h| Some((h, table.number(h, &condition.column)?)))
                     {
@@ -176,14 +197,32 @@ impl Operator for Breakdown {
             let values = vec![
                 text(&given.rule),
                 broken.map_or(Scalar::Null, |b| Scalar::Float(verdicts[b].0)),
-                if verdicts.is_empty() { Scalar::Null } else { Scalar::Bool(broken.is_none()) },
-                if back.is_empty() { Scalar::Null } else { text(back.join(", ")) },
+                if verdicts.is_empty() {
+                    Scalar::Null
+                } else {
+                    Scalar::Bool(broken.is_none())
+                },
+                if back.is_empty() {
+                    Scalar::Null
+                } else {
+                    text(back.join(", "))
+                },
                 count(verdicts.len()),
                 first.missing_at(&keys, &key),
             ];
-            rows.push(Row { key, values, lineage });
+            rows.push(Row {
+                key,
+                values,
+                lineage,
+            });
         }
         let missing = first.missing.clone();
-        Ok(Frame { level: Level::Marginal, keys, specs: columns(&given), rows, missing })
+        Ok(Frame {
+            level: Level::Marginal,
+            keys,
+            specs: columns(&given),
+            rows,
+            missing,
+        })
     }
 }

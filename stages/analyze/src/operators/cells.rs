@@ -56,12 +56,20 @@ impl<T: OfEachCell> Operator for T {
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: OfLoad = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&given), columns: T::columns() })
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns: T::columns(),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: OfLoad = parameters(given)?;
-        each_cell(context, context.load(given.load.as_deref())?, T::columns(), T::row)
+        each_cell(
+            context,
+            context.load(given.load.as_deref())?,
+            T::columns(),
+            T::row,
+        )
     }
 }
 
@@ -80,7 +88,13 @@ pub(crate) fn each_cell(
         row(at, &*cell.get()?)
     };
     let rows = in_order(load.cells.par_iter().map(one))?;
-    Ok(Frame { level: Level::Cell, keys: load.axes.clone(), specs, rows, missing: load.missing.clone() })
+    Ok(Frame {
+        level: Level::Cell,
+        keys: load.axes.clone(),
+        specs,
+        rows,
+        missing: load.missing.clone(),
+    })
 }
 
 /// Load cells whose rows are taken together.
@@ -113,18 +127,31 @@ pub(crate) fn each_group<'a>(
         (false, false) => Level::Marginal,
     };
     let groups = groups(load, &keys);
-    let around = Frame { level, keys, specs, rows: Vec::new(), missing: load.missing.clone() };
+    let around = Frame {
+        level,
+        keys,
+        specs,
+        rows: Vec::new(),
+        missing: load.missing.clone(),
+    };
     let one = |(key, cells): (Vec<Scalar>, Vec<&'a Rows<'a>>)| {
         context.control.check()?;
         let missing = around.missing_at(&around.keys, &key);
-        row(Group { key, cells, missing, level })
+        row(Group {
+            key,
+            cells,
+            missing,
+            level,
+        })
     };
     let rows = in_order(groups.into_par_iter().map(one))?;
     Ok(Frame { rows, ..around })
 }
 
 /// Collects rows in order; of several failures the first in order is told.
-fn in_order(rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>) -> Result<Vec<Row>, Failure> {
+fn in_order(
+    rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>,
+) -> Result<Vec<Row>, Failure> {
     let rows: Vec<Result<Row, Failure>> = rows.collect();
     rows.into_iter().collect()
 }
@@ -133,23 +160,40 @@ fn in_order(rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>) -> 
 fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
     let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
     match over.iter().find(|axis| !known.contains(&axis.as_str())) {
-        Some(strange) => {
-            Err(Failure::failed(format!("`{strange}` is no axis of the load stage `{}`", load.stage))
-                .hint(rows::did_you_mean(strange, &known)))
-        }
-        None => Ok(load.axes.iter().filter(|axis| !over.contains(axis)).cloned().collect()),
+        Some(strange) => Err(Failure::failed(format!(
+            "`{strange}` is no axis of the load stage `{}`",
+            load.stage
+        ))
+        .hint(rows::did_you_mean(strange, &known))),
+        None => Ok(load
+            .axes
+            .iter()
+            .filter(|axis| !over.contains(axis))
+            .cloned()
+            .collect()),
     }
 }
 
 /// The cells of a load grouped by the given axes, in order.
 fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a Rows<'a>>)> {
-    let places: Vec<usize> = keys.iter().filter_map(|k| load.axes.iter().position(|a| a == k)).collect();
-    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> =
-        load.cells.iter().map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell)).collect();
+    let places: Vec<usize> = keys
+        .iter()
+        .filter_map(|k| load.axes.iter().position(|a| a == k))
+        .collect();
+    let mut keyed: Vec<(Vec<Scalar>, &Rows<'_>)> = load
+        .cells
+        .iter()
+        .map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell))
+        .collect();
     // Stable: within a group the cells stay in the order of their coordinates.
     keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
     keyed
         .chunk_by(|a, b| a.0 == b.0)
-        .map(|group| (group[0].0.clone(), group.iter().map(|(_, cell)| *cell).collect()))
+        .map(|group| {
+            (
+                group[0].0.clone(),
+                group.iter().map(|(_, cell)| *cell).collect(),
+            )
+        })
         .collect()
 }

@@ -66,7 +66,9 @@ enum Convention {
 impl Convention {
     fn word(self) -> &'static str {
         match self {
-            Self::KaplanMeier => "kaplan-meier: a request given up lasts longer than it was waited for",
+            Self::KaplanMeier => {
+                "kaplan-meier: a request given up lasts longer than it was waited for"
+            }
             Self::AtLeast => "at-least: a request given up counts with the time it was waited for",
         }
     }
@@ -79,12 +81,34 @@ fn quantiles() -> Vec<f64> {
 fn columns(given: &Parameters) -> Vec<Spec> {
     let name = given.metric.name();
     let mut columns = vec![
-        Spec::text("level", "cell, or marginal or pooled where cells are taken together"),
-        Spec::text("convention", "what a request that was given up says about its latency"),
-        Spec::int("n_observed", "1", format!("measured requests whose {name} was seen in full")),
-        Spec::int("n_censored", "1", "measured requests given up (timeout, hung, cancelled) before it was"),
-        Spec::int("n_failed", "1", "measured requests that ended otherwise: no latency, in no row here"),
-        Spec::float("longest_wait_ms", "ms", "the largest value, seen in full or not"),
+        Spec::text(
+            "level",
+            "cell, or marginal or pooled where cells are taken together",
+        ),
+        Spec::text(
+            "convention",
+            "what a request that was given up says about its latency",
+        ),
+        Spec::int(
+            "n_observed",
+            "1",
+            format!("measured requests whose {name} was seen in full"),
+        ),
+        Spec::int(
+            "n_censored",
+            "1",
+            "measured requests given up (timeout, hung, cancelled) before it was",
+        ),
+        Spec::int(
+            "n_failed",
+            "1",
+            "measured requests that ended otherwise: no latency, in no row here",
+        ),
+        Spec::float(
+            "longest_wait_ms",
+            "ms",
+            "the largest value, seen in full or not",
+        ),
         Spec::text(
             "cells_without_rows",
             "cells that left no rows, with the reason: in no value here; null if none",
@@ -102,7 +126,9 @@ fn columns(given: &Parameters) -> Vec<Spec> {
                 "whether it is unknown and longest_wait_ms its lower bound",
             ),
             Convention::AtLeast => (
-                format!("quantile {p} (type 7), requests given up at the time they were waited for"),
+                format!(
+                    "quantile {p} (type 7), requests given up at the time they were waited for"
+                ),
                 "whether it is only a lower bound: a request was given up at or before it",
             ),
         };
@@ -137,7 +163,10 @@ impl Operator for Censored {
         let given: Parameters = settings.read()?;
         let problems = improbable(settings, &given.quantiles);
         if problems.is_empty() {
-            Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+            Ok(Plan {
+                columns: columns(&given),
+                parameters: rows::canonical(&given),
+            })
         } else {
             Err(problems)
         }
@@ -146,12 +175,19 @@ impl Operator for Censored {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
-        each_group(context, load, &given.over, columns(&given), |group| describe(&given, group))
+        each_group(context, load, &given.over, columns(&given), |group| {
+            describe(&given, group)
+        })
     }
 }
 
 fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
-    let Group { key, cells, missing, level } = group;
+    let Group {
+        key,
+        cells,
+        missing,
+        level,
+    } = group;
     let (mut observed, mut censored, mut failed) = (Vec::new(), Vec::new(), 0);
     let mut lineage = Vec::new();
     for cell in cells {
@@ -164,7 +200,10 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
                 (None, None) => failed += 1,
             }
         }
-        lineage.extend(spans(&cell.requests_digest.to_string(), timings.iter().map(|t| t.row)));
+        lineage.extend(spans(
+            &cell.requests_digest.to_string(),
+            timings.iter().map(|t| t.row),
+        ));
     }
     let curve = kaplan_meier(&observed, &censored);
     let pooled = Sample::new(observed.iter().chain(&censored).copied()).ok();
@@ -191,14 +230,20 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
         };
         values.extend([number(value), bound.map_or(Scalar::Null, Scalar::Bool)]);
     }
-    Ok(Row { key, values, lineage })
+    Ok(Row {
+        key,
+        values,
+        lineage,
+    })
 }
 
 /// The latency where it was seen in full. A first token may have come before a request hung.
 fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
-    let counts =
-        t.request.is_ok() || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status.as_str()));
-    rows::metric(metric.name()).filter(|_| counts).and_then(|m| m.of(t))
+    let counts = t.request.is_ok()
+        || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status.as_str()));
+    rows::metric(metric.name())
+        .filter(|_| counts)
+        .and_then(|m| m.of(t))
 }
 
 /// How long a request that was given up had been waited for, ms.

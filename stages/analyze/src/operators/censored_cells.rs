@@ -26,12 +26,24 @@ struct Parameters {
 }
 
 fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
-    let (unit, name, limit) = (of.unit.as_deref().unwrap_or_default(), &of.name, given.limit);
+    let (unit, name, limit) = (
+        of.unit.as_deref().unwrap_or_default(),
+        &of.name,
+        given.limit,
+    );
     vec![
         Spec::text("level", "marginal, or pooled where no axis is left"),
         Spec::int("n_observed", "1", format!("cells with a value of {name}")),
-        Spec::int("n_censored", "1", format!("cells that hung or timed out: {name} ≥ {limit}")),
-        Spec::int("n_missing", "1", "cells missing for another reason: in no value here"),
+        Spec::int(
+            "n_censored",
+            "1",
+            format!("cells that hung or timed out: {name} ≥ {limit}"),
+        ),
+        Spec::int(
+            "n_missing",
+            "1",
+            "cells missing for another reason: in no value here",
+        ),
         Spec::float(
             format!("{name}_median"),
             unit,
@@ -46,7 +58,10 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
             unit,
             format!("mean with {limit} for each cell that hung: a lower bound if any did"),
         ),
-        Spec::text("censored_cells", "the cells that hung or timed out, with the reason; null if none"),
+        Spec::text(
+            "censored_cells",
+            "the cells that hung or timed out, with the reason; null if none",
+        ),
     ]
 }
 
@@ -72,18 +87,35 @@ impl Operator for CensoredCells {
         let wanted = [(at("column"), given.column.as_str())];
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if !(given.limit > 0.0 && given.limit.is_finite()) {
-            return Err(vec![settings.problem(&at("limit"), "a limit is a positive number")]);
+            return Err(vec![
+                settings.problem(&at("limit"), "a limit is a positive number"),
+            ]);
         }
-        Ok(Plan { columns: columns(&found[0], &given), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found[0], &given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         from.key_positions(&given.over, &given.from)?;
-        let spec = from.spec(&given.column).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
-        let keys: Vec<String> = from.keys.iter().filter(|k| !given.over.contains(k)).cloned().collect();
-        let level = if keys.is_empty() { Level::Pooled } else { Level::Marginal };
+        let spec = from
+            .spec(&given.column)
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
+        let keys: Vec<String> = from
+            .keys
+            .iter()
+            .filter(|k| !given.over.contains(k))
+            .cloned()
+            .collect();
+        let level = if keys.is_empty() {
+            Level::Pooled
+        } else {
+            Level::Marginal
+        };
         let kept = from.key_positions(&keys, &given.from)?;
         let mut groups = from.groups(&kept);
         // A coordinate at which every cell hung has no row, and is the one to be told of.
@@ -100,7 +132,10 @@ impl Operator for CensoredCells {
                 .copied()
                 .filter(|m| ["hung", "timeout"].iter().any(|w| m.why.starts_with(w)))
                 .collect();
-            let observed: Vec<f64> = members.iter().filter_map(|m| from.number(*m, &given.column)).collect();
+            let observed: Vec<f64> = members
+                .iter()
+                .filter_map(|m| from.number(*m, &given.column))
+                .collect();
             let bounds = vec![given.limit; hung.len()];
             let curve = kaplan_meier(&observed, &bounds);
             let median = curve.as_ref().and_then(|c| c.quantile(0.5));
@@ -115,9 +150,19 @@ impl Operator for CensoredCells {
                 number(all.map(|s| s.mean())),
                 crate::frame::missing_text(hung.into_iter(), &keys),
             ];
-            Row { key, values, lineage: spans(&given.from, members) }
+            Row {
+                key,
+                values,
+                lineage: spans(&given.from, members),
+            }
         });
         let rows = rows.collect();
-        Ok(Frame { level, keys, specs: columns(&spec, &given), rows, missing: from.missing.clone() })
+        Ok(Frame {
+            level,
+            keys,
+            specs: columns(&spec, &given),
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }

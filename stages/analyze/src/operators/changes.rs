@@ -45,8 +45,16 @@ fn columns(of: &[Spec]) -> Vec<Spec> {
     for spec in of {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
         columns.extend([
-            Spec::float(format!("{name}_before"), unit, format!("{name} in the earlier phase, the base")),
-            Spec::float(format!("{name}_after"), unit, format!("{name} in the later phase")),
+            Spec::float(
+                format!("{name}_before"),
+                unit,
+                format!("{name} in the earlier phase, the base"),
+            ),
+            Spec::float(
+                format!("{name}_after"),
+                unit,
+                format!("{name} in the later phase"),
+            ),
             Spec::float(format!("{name}_change"), unit, "after − before"),
             Spec::float(
                 format!("{name}_change_percent"),
@@ -84,9 +92,14 @@ impl Operator for Changes {
         let wanted = items("columns", &given.columns);
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if given.order.len() < 2 {
-            return Err(vec![settings.problem(&at("order"), "a change needs two phases or more")]);
+            return Err(vec![
+                settings.problem(&at("order"), "a change needs two phases or more"),
+            ]);
         }
-        Ok(Plan { columns: columns(&found), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -97,32 +110,56 @@ impl Operator for Changes {
         let order: Vec<String> = given.order.iter().map(label).collect();
         let mut present: Vec<String> = from.rows.iter().map(|r| r.key[phase].to_string()).collect();
         present.extend(from.missing.iter().flat_map(|m| {
-            m.at.iter().filter(|(name, _)| *name == given.phase).map(|(_, value)| value.to_string())
+            m.at.iter()
+                .filter(|(name, _)| *name == given.phase)
+                .map(|(_, value)| value.to_string())
         }));
         present.sort();
         present.dedup();
         let known: Vec<&str> = present.iter().map(String::as_str).collect();
         if let Some(strange) = order.iter().find(|o| !present.contains(o)) {
-            return Err(Failure::failed(format!("the axis `{}` has no label `{strange}`", given.phase))
-                .hint(rows::did_you_mean(strange, &known)));
+            return Err(Failure::failed(format!(
+                "the axis `{}` has no label `{strange}`",
+                given.phase
+            ))
+            .hint(rows::did_you_mean(strange, &known)));
         }
-        let specs: Vec<Spec> = given.columns.iter().filter_map(|c| from.spec(c).cloned()).collect();
+        let specs: Vec<Spec> = given
+            .columns
+            .iter()
+            .filter_map(|c| from.spec(c).cloned())
+            .collect();
         let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != phase).collect();
         let mut keys: Vec<String> = others.iter().map(|p| from.keys[*p].clone()).collect();
         keys.extend(["phase_before".to_owned(), "phase_after".to_owned()]);
         let mut rows = Vec::new();
         for (key, members) in from.groups(&others) {
             let at = |name: &String| {
-                members.iter().copied().find(|m| from.rows[*m].key[phase].to_string() == *name)
+                members
+                    .iter()
+                    .copied()
+                    .find(|m| from.rows[*m].key[phase].to_string() == *name)
             };
             for later in 1..order.len() {
-                let earlier = if given.against == Against::First { 0 } else { later - 1 };
-                let (Some(before), Some(after)) = (at(&order[earlier]), at(&order[later])) else { continue };
+                let earlier = if given.against == Against::First {
+                    0
+                } else {
+                    later - 1
+                };
+                let (Some(before), Some(after)) = (at(&order[earlier]), at(&order[later])) else {
+                    continue;
+                };
                 let mut key = key.clone();
                 key.extend([text(&order[earlier]), text(&order[later])]);
-                let change = |c: &String| change(from.number(before, c), from.number(after, c), given.better);
+                let change = |c: &String| {
+                    change(from.number(before, c), from.number(after, c), given.better)
+                };
                 let values = given.columns.iter().flat_map(change).collect();
-                rows.push(Row { key, values, lineage: spans(&given.from, [before, after]) });
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage: spans(&given.from, [before, after]),
+                });
             }
         }
         Ok(Frame {
@@ -137,9 +174,15 @@ impl Operator for Changes {
 
 fn change(before: Option<f64>, after: Option<f64>, better: Option<Better>) -> Vec<Scalar> {
     let both = before.zip(after);
-    let percent = both.filter(|(b, _)| *b != 0.0).map(|(b, a)| 100.0 * (a - b) / b.abs());
+    let percent = both
+        .filter(|(b, _)| *b != 0.0)
+        .map(|(b, a)| 100.0 * (a - b) / b.abs());
     let effect = both.zip(better).map(|((b, a), better)| {
-        let gain = if better == Better::Higher { a - b } else { b - a };
+        let gain = if better == Better::Higher {
+            a - b
+        } else {
+            b - a
+        };
         if gain == 0.0 {
             "unchanged"
         } else if gain > 0.0 {
@@ -149,5 +192,11 @@ fn change(before: Option<f64>, after: Option<f64>, better: Option<Better>) -> Ve
         }
     });
     let difference = number(both.map(|(b, a)| a - b));
-    vec![number(before), number(after), difference, number(percent), effect.map_or(Scalar::Null, text)]
+    vec![
+        number(before),
+        number(after),
+        difference,
+        number(percent),
+        effect.map_or(Scalar::Null, text),
+    ]
 }

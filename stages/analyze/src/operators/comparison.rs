@@ -72,19 +72,27 @@ impl Terms<'_> {
         let mut problems = Vec::new();
         for (key, value) in [("confidence", self.confidence), ("alpha", self.alpha)] {
             if !(value > 0.0 && value < 1.0) {
-                problems
-                    .push(settings.problem(&at(key), format!("`{key}` lies between 0 and 1, got {value}")));
+                problems.push(settings.problem(
+                    &at(key),
+                    format!("`{key}` lies between 0 and 1, got {value}"),
+                ));
             }
         }
         if self.resamples < 100 {
-            problems.push(settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"));
+            problems.push(
+                settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"),
+            );
         }
         for (name, margin) in self.equivalence {
             let place = [Step::Key("equivalence".to_owned()), Step::Key(name.clone())];
             if !self.columns.contains(name) {
                 let known: Vec<&str> = self.columns.iter().map(String::as_str).collect();
                 let message = format!("`{name}` is not among the columns compared");
-                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(name, &known)));
+                problems.push(
+                    settings
+                        .problem(&place, message)
+                        .hint(rows::did_you_mean(name, &known)),
+                );
             }
             if !(*margin > 0.0 && margin.is_finite()) {
                 problems.push(settings.problem(&place, "a margin is a positive number"));
@@ -99,7 +107,12 @@ impl Terms<'_> {
     /// Returns the bootstrap, with the experiment's seed where none is given.
     pub(crate) fn bootstrap(&self, seed: u64) -> Bootstrap {
         let (kind, resamples) = (self.bootstrap.statistics(), self.resamples as usize);
-        Bootstrap { kind, resamples, level: self.confidence, seed: self.seed.unwrap_or(seed) }
+        Bootstrap {
+            kind,
+            resamples,
+            level: self.confidence,
+            seed: self.seed.unwrap_or(seed),
+        }
     }
 
     /// Returns the declared margin of a column.
@@ -108,15 +121,25 @@ impl Terms<'_> {
     }
 
     fn rule(&self) -> Rule {
-        self.rule.cloned().unwrap_or_else(|| Rule::usual(self.alpha))
+        self.rule
+            .cloned()
+            .unwrap_or_else(|| Rule::usual(self.alpha))
     }
 
     /// The columns of [`Shared::interval`]; `of` says of what the interval is.
     pub(crate) fn interval_columns(&self, of: &str) -> [Spec; 3] {
         let level = self.confidence;
         [
-            Spec::float("ci_low", "", format!("lower end of the {level} bootstrap interval of {of}")),
-            Spec::float("ci_high", "", format!("upper end of the {level} bootstrap interval of {of}")),
+            Spec::float(
+                "ci_low",
+                "",
+                format!("lower end of the {level} bootstrap interval of {of}"),
+            ),
+            Spec::float(
+                "ci_high",
+                "",
+                format!("upper end of the {level} bootstrap interval of {of}"),
+            ),
             Spec::text(
                 "ci_method",
                 "kind of bootstrap interval, resamples, resampling unit, generator and seed",
@@ -127,9 +150,21 @@ impl Terms<'_> {
     /// The columns of [`Shared::p`].
     pub(crate) fn p_columns() -> [Spec; 4] {
         [
-            Spec::float("p", "1", "two-sided p value of that test; null where it is undefined"),
-            Spec::float("holm_p", "1", "p adjusted by Holm's step-down within the family"),
-            Spec::float("bh_p", "1", "p adjusted by Benjamini and Hochberg within the family"),
+            Spec::float(
+                "p",
+                "1",
+                "two-sided p value of that test; null where it is undefined",
+            ),
+            Spec::float(
+                "holm_p",
+                "1",
+                "p adjusted by Holm's step-down within the family",
+            ),
+            Spec::float(
+                "bh_p",
+                "1",
+                "p adjusted by Benjamini and Hochberg within the family",
+            ),
             Spec::text("family", "the family of tests and its size"),
         ]
     }
@@ -139,13 +174,22 @@ impl Terms<'_> {
         let alpha = self.alpha;
         [
             Spec::text("higher", "the side with the higher mean; null if equal"),
-            Spec::float("equivalence_margin", "", "the declared margin, in the metric's unit; null if none"),
+            Spec::float(
+                "equivalence_margin",
+                "",
+                "the declared margin, in the metric's unit; null if none",
+            ),
             Spec::float(
                 "tost_p",
                 "1",
-                format!("the larger p of two one-sided {tests} tests against ±margin; null without one"),
+                format!(
+                    "the larger p of two one-sided {tests} tests against ±margin; null without one"
+                ),
             ),
-            Spec::boolean("equivalent", format!("whether tost_p < {alpha}; null without a margin")),
+            Spec::boolean(
+                "equivalent",
+                format!("whether tost_p < {alpha}; null without a margin"),
+            ),
             Spec::text("verdict", self.rule().words()),
         ]
     }
@@ -171,10 +215,18 @@ impl Terms<'_> {
                 sides: [optional(unit), text(&a), text(&b)],
                 missing: missing.missing_at(self.by, &test.stratum),
                 interval: self.interval(test.interval, bootstrap),
-                p: [number(test.p), number(adjusted.holm), number(adjusted.bh), optional(adjusted.family)],
+                p: [
+                    number(test.p),
+                    number(adjusted.holm),
+                    number(adjusted.bh),
+                    optional(adjusted.family),
+                ],
             };
             let mut values = values(&test, shared);
-            let sides = test.delta.filter(|d| *d != 0.0).map(|d| if d > 0.0 { a.clone() } else { b.clone() });
+            let sides = test
+                .delta
+                .filter(|d| *d != 0.0)
+                .map(|d| if d > 0.0 { a.clone() } else { b.clone() });
             let equivalent = test.tost_p.map(|p| p < self.alpha);
             values.extend([
                 optional(sides),
@@ -183,24 +235,48 @@ impl Terms<'_> {
                 equivalent.map_or(Scalar::Null, Scalar::Bool),
             ]);
             let of = |name: &str| values[specs.iter().position(|s| s.name == name)?].as_f64();
-            let decide = |_| self.rule().verdict(&of, test.interval, equivalent == Some(true)).to_owned();
+            let decide = |_| {
+                self.rule()
+                    .verdict(&of, test.interval, equivalent == Some(true))
+                    .to_owned()
+            };
             let verdict = test.delta.map(decide);
             values.push(optional(verdict));
             let mut key = test.stratum;
             key.push(text(name));
-            Row { key, values, lineage: test.lineage }
+            Row {
+                key,
+                values,
+                lineage: test.lineage,
+            }
         };
         let rows = tests.into_iter().zip(adjusted).map(row).collect();
         let mut keys = self.by.to_vec();
         keys.push("metric".to_owned());
-        let level = if self.by.is_empty() { Level::Pooled } else { Level::Marginal };
-        Frame { level, keys, specs, rows, missing: missing.missing.clone() }
+        let level = if self.by.is_empty() {
+            Level::Pooled
+        } else {
+            Level::Marginal
+        };
+        Frame {
+            level,
+            keys,
+            specs,
+            rows,
+            missing: missing.missing.clone(),
+        }
     }
 
     fn interval(&self, interval: Option<Interval>, bootstrap: &Bootstrap) -> [Scalar; 3] {
-        let Bootstrap { kind, resamples, seed, .. } = bootstrap;
+        let Bootstrap {
+            kind,
+            resamples,
+            seed,
+            ..
+        } = bootstrap;
         let (kind, unit) = (kind.word(), &self.unit);
-        let method = || format!("{kind}, {resamples} resamples of {unit}, {GENERATOR}, seed {seed}");
+        let method =
+            || format!("{kind}, {resamples} resamples of {unit}, {GENERATOR}, seed {seed}");
         [
             number(interval.map(|i| i.low)),
             number(interval.map(|i| i.high)),
@@ -211,7 +287,11 @@ impl Terms<'_> {
 
 /// Names the resampling unit: the labels of axes, or without axes `alone`.
 pub(crate) fn resampled(cluster: &[String], alone: &str) -> String {
-    if cluster.is_empty() { alone.to_owned() } else { format!("clusters of {}", cluster.join(", ")) }
+    if cluster.is_empty() {
+        alone.to_owned()
+    } else {
+        format!("clusters of {}", cluster.join(", "))
+    }
 }
 
 /// Makes optional text a scalar.
@@ -223,5 +303,7 @@ pub(crate) fn optional(value: Option<String>) -> Scalar {
 pub(crate) fn clusters(mut labelled: Vec<(Vec<Scalar>, f64)>) -> Vec<Vec<f64>> {
     labelled.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
     let together = labelled.chunk_by(|a, b| a.0 == b.0);
-    together.map(|cluster| cluster.iter().map(|(_, value)| *value).collect()).collect()
+    together
+        .map(|cluster| cluster.iter().map(|(_, value)| *value).collect())
+        .collect()
 }

@@ -62,7 +62,9 @@ struct Limits {
 
 fn columns(tool: Tool) -> Vec<Spec> {
     let none = compat::figures(tool, &[], &Bounds::default());
-    none.into_iter().map(|f| Spec::float(f.name, f.unit, f.formula)).collect()
+    none.into_iter()
+        .map(|f| Spec::float(f.name, f.unit, f.formula))
+        .collect()
 }
 
 impl Operator for Compat {
@@ -84,23 +86,39 @@ impl Operator for Compat {
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&given), columns: columns(given.tool.tool()) })
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns: columns(given.tool.tool()),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let load = context.load(given.load.as_deref())?;
         let (tool, limits) = (given.tool.tool(), given.bounds);
-        let bounds = Bounds { ttft_ms: limits.ttft_ms, tpot_ms: limits.tpot_ms, e2e_ms: limits.e2e_ms };
+        let bounds = Bounds {
+            ttft_ms: limits.ttft_ms,
+            tpot_ms: limits.tpot_ms,
+            e2e_ms: limits.e2e_ms,
+        };
         each_cell(context, load, columns(tool), |at, cell| {
             let timings = rows::timings(cell);
-            let values = compat::figures(tool, &timings, &bounds).into_iter().map(|f| number(f.value));
-            let mut lineage = spans(&cell.requests_digest.to_string(), timings.iter().map(|t| t.row));
+            let values = compat::figures(tool, &timings, &bounds)
+                .into_iter()
+                .map(|f| number(f.value));
+            let mut lineage = spans(
+                &cell.requests_digest.to_string(),
+                timings.iter().map(|t| t.row),
+            );
             if let Some(chunks) = &cell.chunks_digest {
                 let used = timings.iter().flat_map(|t| t.chunk_rows.iter().copied());
                 lineage.extend(spans(&chunks.to_string(), used));
             }
-            Ok(Row { key: at.to_vec(), values: values.collect(), lineage })
+            Ok(Row {
+                key: at.to_vec(),
+                values: values.collect(),
+                lineage,
+            })
         })
     }
 }

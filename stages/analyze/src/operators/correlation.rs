@@ -65,19 +65,30 @@ impl Coefficient {
 }
 
 fn every() -> Vec<Coefficient> {
-    vec![Coefficient::Pearson, Coefficient::Spearman, Coefficient::Kendall]
+    vec![
+        Coefficient::Pearson,
+        Coefficient::Spearman,
+        Coefficient::Kendall,
+    ]
 }
 
 fn columns() -> Vec<Spec> {
     vec![
         Spec::int("n", "1", "points with both values"),
-        Spec::float("correlation", "1", "the coefficient, in [−1, 1]; null without spread on a side"),
+        Spec::float(
+            "correlation",
+            "1",
+            "the coefficient, in [−1, 1]; null without spread on a side",
+        ),
         Spec::float(
             "p",
             "1",
             "two-sided p value of no association; null for fewer than three points (Kendall: two)",
         ),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
     ]
 }
 
@@ -101,19 +112,32 @@ impl Operator for Correlation {
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
         let route = |i: usize, side: &str| {
-            vec![Step::Key("pairs".to_owned()), Step::Index(i), Step::Key(side.to_owned())]
+            vec![
+                Step::Key("pairs".to_owned()),
+                Step::Index(i),
+                Step::Key(side.to_owned()),
+            ]
         };
         let mut wanted = Vec::new();
         for (i, pair) in given.pairs.iter().enumerate() {
-            wanted.extend([(route(i, "x"), pair.x.as_str()), (route(i, "y"), pair.y.as_str())]);
+            wanted.extend([
+                (route(i, "x"), pair.x.as_str()),
+                (route(i, "y"), pair.y.as_str()),
+            ]);
         }
         // A name in `over` may be a key, which planning does not know.
         wanted.retain(|(_, name)| !given.over.iter().any(|axis| axis == name));
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if given.pairs.is_empty() || given.coefficients.is_empty() {
-            return Err(vec![settings.problem(&at("pairs"), "a correlation needs a pair and a coefficient")]);
+            return Err(vec![settings.problem(
+                &at("pairs"),
+                "a correlation needs a pair and a coefficient",
+            )]);
         }
-        Ok(Plan { columns: columns(), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -125,7 +149,8 @@ impl Operator for Correlation {
         for (stratum, members) in from.groups(&by) {
             let missing = from.missing_at(&given.by, &stratum);
             for pair in &given.pairs {
-                let both = |m: &usize| Some((*m, (named(from, *m, &pair.x)?, named(from, *m, &pair.y)?)));
+                let both =
+                    |m: &usize| Some((*m, (named(from, *m, &pair.x)?, named(from, *m, &pair.y)?)));
                 let known: Vec<(usize, (f64, f64))> = members.iter().filter_map(both).collect();
                 let points: Vec<(f64, f64)> = known.iter().map(|(_, p)| *p).collect();
                 for coefficient in &given.coefficients {
@@ -148,7 +173,17 @@ impl Operator for Correlation {
         }
         let mut keys = given.by.clone();
         keys.extend(["x", "y", "coefficient"].map(str::to_owned));
-        let level = if given.by.is_empty() { Level::Pooled } else { Level::Marginal };
-        Ok(Frame { level, keys, specs: columns(), rows, missing: from.missing.clone() })
+        let level = if given.by.is_empty() {
+            Level::Pooled
+        } else {
+            Level::Marginal
+        };
+        Ok(Frame {
+            level,
+            keys,
+            specs: columns(),
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }

@@ -51,14 +51,42 @@ fn columns(given: &Parameters, unit: &str) -> Vec<Spec> {
             "1",
             format!("first {ladder} at which the other side is better; null = none"),
         ),
-        Spec::text("winner_after", format!("who is better there; {a}, {b} or null")),
-        Spec::float("delta", unit, format!("mean of {column} of {a} − {b} there")),
-        Spec::float("delta_ci_low", unit, format!("lower end of its {level} t interval; null for one pair")),
-        Spec::float("delta_ci_high", unit, format!("upper end of its {level} t interval; null for one pair")),
-        Spec::boolean("certain", "whether the interval excludes 0; null without an interval"),
-        Spec::text("changes", format!("every {ladder} at which the winner changes; null = none")),
-        Spec::int("n", "1", format!("values of {ladder} at which both sides were measured")),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::text(
+            "winner_after",
+            format!("who is better there; {a}, {b} or null"),
+        ),
+        Spec::float(
+            "delta",
+            unit,
+            format!("mean of {column} of {a} − {b} there"),
+        ),
+        Spec::float(
+            "delta_ci_low",
+            unit,
+            format!("lower end of its {level} t interval; null for one pair"),
+        ),
+        Spec::float(
+            "delta_ci_high",
+            unit,
+            format!("upper end of its {level} t interval; null for one pair"),
+        ),
+        Spec::boolean(
+            "certain",
+            "whether the interval excludes 0; null without an interval",
+        ),
+        Spec::text(
+            "changes",
+            format!("every {ladder} at which the winner changes; null = none"),
+        ),
+        Spec::int(
+            "n",
+            "1",
+            format!("values of {ladder} at which both sides were measured"),
+        ),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
     ]
 }
 
@@ -84,10 +112,16 @@ impl Operator for Crossover {
         let wanted = [(at("column"), given.column.as_str())];
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            return Err(vec![settings.problem(&at("confidence"), "a confidence level lies between 0 and 1")]);
+            return Err(vec![settings.problem(
+                &at("confidence"),
+                "a confidence level lies between 0 and 1",
+            )]);
         }
         let columns = columns(&given, found[0].unit.as_deref().unwrap_or_default());
-        Ok(Plan { columns, parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns,
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -98,10 +132,15 @@ impl Operator for Crossover {
         let columns_wanted = [given.column.clone()];
         let matched = matched(from, &given.from, &given.pair, &[], &columns_wanted)?;
         let position = |name: &String| matched.keys.iter().position(|k| k == name);
-        let ladder = position(&given.ladder)
-            .ok_or_else(|| Failure::failed(format!("`{}` cannot be both pair and ladder", given.ladder)))?;
-        let keys: Vec<String> =
-            matched.keys.iter().filter(|k| **k != given.ladder && !given.over.contains(k)).cloned().collect();
+        let ladder = position(&given.ladder).ok_or_else(|| {
+            Failure::failed(format!("`{}` cannot be both pair and ladder", given.ladder))
+        })?;
+        let keys: Vec<String> = matched
+            .keys
+            .iter()
+            .filter(|k| **k != given.ladder && !given.over.contains(k))
+            .cloned()
+            .collect();
         let kept: Vec<usize> = keys.iter().filter_map(position).collect();
         let mut groups: Vec<(Vec<Scalar>, Vec<Member<'_>>)> = Vec::new();
         let mut keyed = Vec::with_capacity(matched.pairs.len());
@@ -116,7 +155,10 @@ impl Operator for Crossover {
                 _ => groups.push((key, vec![member])),
             }
         }
-        let unit = from.spec(&given.column).and_then(|s| s.unit.clone()).unwrap_or_default();
+        let unit = from
+            .spec(&given.column)
+            .and_then(|s| s.unit.clone())
+            .unwrap_or_default();
         let around = Frame {
             level: Level::Marginal,
             keys: keys.clone(),
@@ -125,10 +167,17 @@ impl Operator for Crossover {
             missing: matched.missing,
         };
         let rows = groups.into_iter().map(|(key, members)| {
-            let lineage = spans(&given.from, members.iter().flat_map(|(_, p)| p.rows.concat()));
+            let lineage = spans(
+                &given.from,
+                members.iter().flat_map(|(_, p)| p.rows.concat()),
+            );
             let mut values = judge(&given, &members);
             values.push(around.missing_at(&keys, &key));
-            Row { key, values, lineage }
+            Row {
+                key,
+                values,
+                lineage,
+            }
         });
         let rows = rows.collect();
         Ok(Frame { rows, ..around })
@@ -152,14 +201,20 @@ fn judge(given: &Parameters, members: &[Member<'_>]) -> Vec<Scalar> {
         .collect();
     let (a, b) = given.pair.labels();
     let winner = |delta: f64| -> Option<&str> {
-        let a_is_better = if given.better == Better::Higher { delta > 0.0 } else { delta < 0.0 };
+        let a_is_better = if given.better == Better::Higher {
+            delta > 0.0
+        } else {
+            delta < 0.0
+        };
         (delta != 0.0).then_some(if a_is_better { a.as_str() } else { b.as_str() })
     };
     let mut current = None;
     let mut changes: Vec<&(f64, Sample)> = Vec::new();
     let mut first = None;
     for rung in &deltas {
-        let Some(now) = winner(rung.1.mean()) else { continue };
+        let Some(now) = winner(rung.1.mean()) else {
+            continue;
+        };
         if current.is_some_and(|before| before != now) {
             changes.push(rung);
         }
@@ -178,7 +233,11 @@ fn judge(given: &Parameters, members: &[Member<'_>]) -> Vec<Scalar> {
         number(interval.map(|i| i.low)),
         number(interval.map(|i| i.high)),
         interval.map_or(Scalar::Null, |i| Scalar::Bool(i.low > 0.0 || i.high < 0.0)),
-        if listed.is_empty() { Scalar::Null } else { text(listed.join(", ")) },
+        if listed.is_empty() {
+            Scalar::Null
+        } else {
+            text(listed.join(", "))
+        },
         count(deltas.len()),
     ]
 }

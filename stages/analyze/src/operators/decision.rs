@@ -85,8 +85,15 @@ impl Rule {
         };
         Self {
             directional: vec![
-                Condition { column: Some("holm_p".to_owned()), below: Some(alpha), ..nothing.clone() },
-                Condition { interval_excludes: Some(0.0), ..nothing },
+                Condition {
+                    column: Some("holm_p".to_owned()),
+                    below: Some(alpha),
+                    ..nothing.clone()
+                },
+                Condition {
+                    interval_excludes: Some(0.0),
+                    ..nothing
+                },
             ],
         }
     }
@@ -108,17 +115,35 @@ impl Rule {
 
     /// Checks a rule a user wrote.
     pub(crate) fn check(&self, settings: &Settings<'_>, columns: &[Spec]) -> Vec<Problem> {
-        let place =
-            |i| vec![Step::Key("rule".to_owned()), Step::Key("directional".to_owned()), Step::Index(i)];
-        let known: Vec<&str> = columns.iter().filter(|s| s.is_number()).map(|s| s.name.as_str()).collect();
+        let place = |i| {
+            vec![
+                Step::Key("rule".to_owned()),
+                Step::Key("directional".to_owned()),
+                Step::Index(i),
+            ]
+        };
+        let known: Vec<&str> = columns
+            .iter()
+            .filter(|s| s.is_number())
+            .map(|s| s.name.as_str())
+            .collect();
         let mut problems = Vec::new();
         if self.directional.is_empty() {
-            let at = [Step::Key("rule".to_owned()), Step::Key("directional".to_owned())];
-            problems
-                .push(settings.problem(&at, "a rule without a condition would call everything directional"));
+            let at = [
+                Step::Key("rule".to_owned()),
+                Step::Key("directional".to_owned()),
+            ];
+            problems.push(settings.problem(
+                &at,
+                "a rule without a condition would call everything directional",
+            ));
         }
         for (i, condition) in self.directional.iter().enumerate() {
-            let bounds = [condition.below, condition.at_least, condition.magnitude_at_least];
+            let bounds = [
+                condition.below,
+                condition.at_least,
+                condition.magnitude_at_least,
+            ];
             let bounds = bounds.iter().flatten().count();
             let fits = match (&condition.column, condition.interval_excludes) {
                 (Some(_), None) => bounds == 1,
@@ -134,9 +159,14 @@ impl Rule {
                         )
                         .hint("for instance `{column: holm_p, below: 0.05}` or `{interval-excludes: 0}`"),
                 );
-            } else if let Some(strange) = condition.column.as_deref().filter(|c| !known.contains(c)) {
+            } else if let Some(strange) = condition.column.as_deref().filter(|c| !known.contains(c))
+            {
                 let message = format!("the result has no column of numbers `{strange}`");
-                problems.push(settings.problem(&place(i), message).hint(rows::did_you_mean(strange, &known)));
+                problems.push(
+                    settings
+                        .problem(&place(i), message)
+                        .hint(rows::did_you_mean(strange, &known)),
+                );
             }
         }
         problems
@@ -149,7 +179,11 @@ impl Rule {
         interval: Option<Interval>,
         equivalent: bool,
     ) -> &'static str {
-        let met = self.directional.iter().filter(|c| c.holds(value, interval)).count();
+        let met = self
+            .directional
+            .iter()
+            .filter(|c| c.holds(value, interval))
+            .count();
         match met {
             _ if met == self.directional.len() => "directional",
             _ if equivalent => "equivalent",
@@ -164,7 +198,9 @@ impl Condition {
         if let Some(point) = self.interval_excludes {
             return interval.is_some_and(|i| i.excludes(point));
         }
-        let Some(value) = self.column.as_deref().and_then(value) else { return false };
+        let Some(value) = self.column.as_deref().and_then(value) else {
+            return false;
+        };
         self.below.is_some_and(|b| value < b)
             || self.at_least.is_some_and(|b| value >= b)
             || self.magnitude_at_least.is_some_and(|b| value.abs() >= b)
@@ -174,7 +210,12 @@ impl Condition {
 impl std::fmt::Display for Condition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let column = self.column.as_deref().unwrap_or_default();
-        match (self.interval_excludes, self.below, self.at_least, self.magnitude_at_least) {
+        match (
+            self.interval_excludes,
+            self.below,
+            self.at_least,
+            self.magnitude_at_least,
+        ) {
             (Some(point), ..) => write!(f, "the interval excludes {point}"),
             (_, Some(bound), ..) => write!(f, "{column} < {bound}"),
             (_, _, Some(bound), _) => write!(f, "{column} ≥ {bound}"),
@@ -202,7 +243,11 @@ pub(crate) fn adjust(
         Family::Table => vec![None],
         Family::PerColumn => (0..columns.len()).map(Some).collect(),
     };
-    let over = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+    let over = if by.is_empty() {
+        String::new()
+    } else {
+        format!(" by {}", by.join(", "))
+    };
     let mut adjusted = vec![Adjusted::default(); tests.len()];
     for family in families {
         let members: Vec<(usize, f64)> = tests
@@ -212,8 +257,14 @@ pub(crate) fn adjust(
             .filter_map(|(i, (_, p))| Some((i, (*p)?)))
             .collect();
         let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
-        let what = family.map_or_else(|| "all columns".to_owned(), |column| columns[column].clone());
-        for ((i, _), (holm, bh)) in members.iter().zip(holm(&raw).into_iter().zip(benjamini_hochberg(&raw))) {
+        let what = family.map_or_else(
+            || "all columns".to_owned(),
+            |column| columns[column].clone(),
+        );
+        for ((i, _), (holm, bh)) in members
+            .iter()
+            .zip(holm(&raw).into_iter().zip(benjamini_hochberg(&raw)))
+        {
             adjusted[*i] = Adjusted {
                 holm: Some(holm),
                 bh: Some(bh),
@@ -236,7 +287,8 @@ mod tests {
 
     #[test]
     fn the_rule_and_not_the_code_decides() {
-        let both = r#"{"directional": [{"column": "holm_p", "below": 0.05}, {"interval-excludes": 0}]}"#;
+        let both =
+            r#"{"directional": [{"column": "holm_p", "below": 0.05}, {"interval-excludes": 0}]}"#;
         assert_eq!(verdict(both, 0.01, 0.5, 1.0), "directional");
         assert_eq!(verdict(both, 0.01, -0.5, 1.0), "ambiguous");
         assert_eq!(verdict(both, 0.2, -0.5, 1.0), "no-evidence");
@@ -250,7 +302,8 @@ mod tests {
     fn the_usual_rule_is_said_in_words() {
         let words = Rule::usual(0.05).words();
         assert!(
-            words.starts_with("directional if holm_p < 0.05 and the interval excludes 0; ambiguous"),
+            words
+                .starts_with("directional if holm_p < 0.05 and the interval excludes 0; ambiguous"),
             "{words}"
         );
     }

@@ -38,9 +38,17 @@ fn columns() -> Vec<Spec> {
             "tok/J",
             "output tokens of ok requests ÷ energy; null if a count is unknown",
         ),
-        Spec::float("window_s", "s", "first sent_ns to last done_ns of the measured requests"),
+        Spec::float(
+            "window_s",
+            "s",
+            "first sent_ns to last done_ns of the measured requests",
+        ),
         Spec::int("gpus", "1", "GPUs counted"),
-        Spec::int("n_samples", "1", "samples of power within the window, all counted GPUs together"),
+        Spec::int(
+            "n_samples",
+            "1",
+            "samples of power within the window, all counted GPUs together",
+        ),
         Spec::float("interval_ms", "ms", "declared interval of the samples"),
         Spec::text("why", "why there is no energy; null if there is"),
     ]
@@ -65,7 +73,10 @@ impl Operator for Energy {
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let parameters: Parameters = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
+        Ok(Plan {
+            parameters: rows::canonical(&parameters),
+            columns: columns(),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -88,40 +99,70 @@ pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
 fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, TableError> {
     let window = window(cell);
     let seconds = window.map(|(from, to)| (to - from) as f64 / 1e9);
-    let rows = cell.requests.iter().enumerate().filter(|(_, r)| r.is_measured()).map(|(i, _)| i);
+    let rows = cell
+        .requests
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_measured())
+        .map(|(i, _)| i);
     let mut lineage = spans(&cell.requests_digest.to_string(), rows);
-    let mut tokens = cell.measured().filter(|r| r.is_ok()).map(|r| r.output_tokens);
+    let mut tokens = cell
+        .measured()
+        .filter(|r| r.is_ok())
+        .map(|r| r.output_tokens);
     let tokens: Option<i64> = tokens.try_fold(0, |sum, n| Some(sum + n?));
-    let mut row = |energy: Result<f64, String>, gpus: usize, samples: usize, interval: Option<f64>| {
-        let (energy, why) = match energy {
-            Ok(energy) => (Some(energy), Scalar::Null),
-            Err(why) => (None, text(why)),
+    let mut row =
+        |energy: Result<f64, String>, gpus: usize, samples: usize, interval: Option<f64>| {
+            let (energy, why) = match energy {
+                Ok(energy) => (Some(energy), Scalar::Null),
+                Err(why) => (None, text(why)),
+            };
+            let per_joule = tokens
+                .zip(energy)
+                .filter(|(_, e)| *e > 0.0)
+                .map(|(n, e)| n as f64 / e);
+            let values = vec![
+                number(energy),
+                number(energy.zip(seconds).map(|(e, s)| e / s)),
+                number(per_joule),
+                number(seconds),
+                count(gpus),
+                count(samples),
+                number(interval),
+                why,
+            ];
+            Row {
+                key: key.to_vec(),
+                values,
+                lineage: std::mem::take(&mut lineage),
+            }
         };
-        let per_joule = tokens.zip(energy).filter(|(_, e)| *e > 0.0).map(|(n, e)| n as f64 / e);
-        let values = vec![
-            number(energy),
-            number(energy.zip(seconds).map(|(e, s)| e / s)),
-            number(per_joule),
-            number(seconds),
-            count(gpus),
-            count(samples),
-            number(interval),
-            why,
-        ];
-        Row { key: key.to_vec(), values, lineage: std::mem::take(&mut lineage) }
-    };
     let Some((digest, table)) = cell.beside.get("gpu_telemetry") else {
         return Ok(row(Err("no GPU was sampled".to_owned()), 0, 0, None));
     };
-    let interval = table.metadata("interval_ms").and_then(|ms| ms.parse::<f64>().ok());
-    let (at, gpu, power) = (table.int("at_ns")?, table.int("gpu")?, table.float("power_w")?);
+    let interval = table
+        .metadata("interval_ms")
+        .and_then(|ms| ms.parse::<f64>().ok());
+    let (at, gpu, power) = (
+        table.int("at_ns")?,
+        table.int("gpu")?,
+        table.float("power_w")?,
+    );
     let counted = |i: usize| gpu[i].filter(|g| wanted.is_empty() || wanted.contains(g));
-    let mut gpus: Vec<i64> =
-        if wanted.is_empty() { gpu.iter().copied().flatten().collect() } else { wanted.to_vec() };
+    let mut gpus: Vec<i64> = if wanted.is_empty() {
+        gpu.iter().copied().flatten().collect()
+    } else {
+        wanted.to_vec()
+    };
     gpus.sort_unstable();
     gpus.dedup();
     let Some((from, to)) = window else {
-        return Ok(row(Err("nothing was measured".to_owned()), gpus.len(), 0, interval));
+        return Ok(row(
+            Err("nothing was measured".to_owned()),
+            gpus.len(),
+            0,
+            interval,
+        ));
     };
     let (mut energy, mut samples, mut used) = (Ok(0.0), 0, Vec::new());
     for which in &gpus {
@@ -132,8 +173,12 @@ fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, Table
                 used.push(i);
             }
         }
-        samples += points.iter().filter(|(at, _)| (from..=to).contains(at)).count();
-        let part = integral(&points, from, to, interval).map_err(|why| format!("GPU {which}: {why}"));
+        samples += points
+            .iter()
+            .filter(|(at, _)| (from..=to).contains(at))
+            .count();
+        let part =
+            integral(&points, from, to, interval).map_err(|why| format!("GPU {which}: {why}"));
         energy = energy.and_then(|sum| Ok(sum + part?));
     }
     if gpus.is_empty() {
@@ -151,7 +196,12 @@ const GAP: f64 = 5.0;
 ///
 /// # Errors
 /// If there are no samples, or none for more than five intervals.
-fn integral(points: &[(i64, f64)], from: i64, to: i64, interval_ms: Option<f64>) -> Result<f64, String> {
+fn integral(
+    points: &[(i64, f64)],
+    from: i64,
+    to: i64,
+    interval_ms: Option<f64>,
+) -> Result<f64, String> {
     let mut points = points.to_vec();
     points.sort_by_key(|(at, _)| *at);
     let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
@@ -169,7 +219,10 @@ fn integral(points: &[(i64, f64)], from: i64, to: i64, interval_ms: Option<f64>)
             continue;
         }
         if (t1 - t0) as f64 > longest {
-            return Err(format!("no sample for {:.1} s within the window", (b - a) as f64 / 1e9));
+            return Err(format!(
+                "no sample for {:.1} s within the window",
+                (b - a) as f64 / 1e9
+            ));
         }
         let at = |t: i64| p0 + (p1 - p0) * (t - t0) as f64 / (t1 - t0) as f64;
         joules += (at(a) + at(b)) / 2.0 * (b - a) as f64 / 1e9;
@@ -202,6 +255,9 @@ mod tests {
             integral(&points, 0, 10 * S, Some(1000.0)),
             Err("no sample for 9.0 s within the window".to_owned())
         );
-        assert_eq!(integral(&[], 0, S, Some(1000.0)), Err("no power was read".to_owned()));
+        assert_eq!(
+            integral(&[], 0, S, Some(1000.0)),
+            Err("no power was read".to_owned())
+        );
     }
 }

@@ -80,7 +80,9 @@ impl Method {
 
     fn words(self) -> String {
         match self.linearisation() {
-            None => "nonlinear least squares on the original scale (Levenberg–Marquardt)".to_owned(),
+            None => {
+                "nonlinear least squares on the original scale (Levenberg–Marquardt)".to_owned()
+            }
             Some(line) => format!("least-squares line of the {} transform", line.word()),
         }
     }
@@ -104,19 +106,34 @@ fn columns(given: &Parameters) -> Vec<Spec> {
             "",
             "the parameter, or the curve at a value asked for; null if the points do not determine it, or the value lies too far beyond them",
         ),
-        Spec::float("std_error", "", "its standard error; null without degrees of freedom"),
+        Spec::float(
+            "std_error",
+            "",
+            "its standard error; null without degrees of freedom",
+        ),
         Spec::float("ci_low", "", format!("lower end of its {level} t interval")),
-        Spec::float("ci_high", "", format!("upper end of its {level} t interval")),
+        Spec::float(
+            "ci_high",
+            "",
+            format!("upper end of its {level} t interval"),
+        ),
         Spec::text(
             "covariances",
             "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom",
         ),
         Spec::int("n", "1", "points"),
-        Spec::int("df", "1", "points less parameters; 0 = the curve goes through every point"),
+        Spec::int(
+            "df",
+            "1",
+            "points less parameters; 0 = the curve goes through every point",
+        ),
         Spec::float("rss", "", "residual sum of squares"),
         Spec::float("r2", "1", "1 − RSS ÷ total sum of squares about the mean"),
         Spec::text("method", "how it was fitted, or why not"),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
     ]
 }
 
@@ -143,23 +160,33 @@ impl Operator for Fit {
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         let mut problems = Vec::new();
         if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            problems.push(settings.problem(&at("confidence"), "a confidence level lies between 0 and 1"));
-        }
-        if given.method != Method::Nonlinear && !matches!(given.model, Model::MichaelisMenten) {
             problems.push(
-                settings.problem(&at("method"), "a linearisation belongs to the model `michaelis-menten`"),
+                settings.problem(&at("confidence"), "a confidence level lies between 0 and 1"),
             );
         }
+        if given.method != Method::Nonlinear && !matches!(given.model, Model::MichaelisMenten) {
+            problems.push(settings.problem(
+                &at("method"),
+                "a linearisation belongs to the model `michaelis-menten`",
+            ));
+        }
         if !(given.extrapolate >= 1.0 && given.extrapolate.is_finite()) {
-            problems.push(settings.problem(&at("extrapolate"), "`extrapolate` is a factor of at least 1"));
+            problems.push(settings.problem(
+                &at("extrapolate"),
+                "`extrapolate` is a factor of at least 1",
+            ));
         }
         if given.predict.iter().any(|x| !(*x > 0.0 && x.is_finite())) {
-            problems.push(settings.problem(&at("predict"), "a value of a ladder is a positive number"));
+            problems
+                .push(settings.problem(&at("predict"), "a value of a ladder is a positive number"));
         }
         if !problems.is_empty() {
             return Err(problems);
         }
-        Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -194,7 +221,9 @@ impl Operator for Fit {
             let fitted = fitted.ok();
             let missing = from.missing_at(&keys, &key);
             for (i, name) in model.parameters().iter().enumerate() {
-                let of = |f: &dyn Fn(&statistics::Fit) -> Option<f64>| number(fitted.as_ref().and_then(f));
+                let of = |f: &dyn Fn(&statistics::Fit) -> Option<f64>| {
+                    number(fitted.as_ref().and_then(f))
+                };
                 let mut key = key.clone();
                 key.push(text(*name));
                 let values = vec![
@@ -211,20 +240,32 @@ impl Operator for Fit {
                     text(&method),
                     missing.clone(),
                 ];
-                rows.push(Row { key, values, lineage: spans(&given.from, used.iter().copied()) });
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage: spans(&given.from, used.iter().copied()),
+                });
             }
             rows.extend(predictions(&given, &key, fitted.as_ref(), &used, &missing));
         }
         keys.push("parameter".to_owned());
         let missing = from.missing.clone();
-        Ok(Frame { level: Level::Marginal, keys, specs: columns(&given), rows, missing })
+        Ok(Frame {
+            level: Level::Marginal,
+            keys,
+            specs: columns(&given),
+            rows,
+            missing,
+        })
     }
 }
 
 /// A row of the covariance matrix, each number so that it reads back the same.
 fn covariances(fitted: Option<&statistics::Fit>, parameter: usize) -> Scalar {
     let row = fitted.and_then(|f| f.covariance.as_ref()?.get(parameter));
-    row.map_or(Scalar::Null, |row| text(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")))
+    row.map_or(Scalar::Null, |row| {
+        text(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
+    })
 }
 
 /// The curve at the values asked for, in rows like those of the parameters.
@@ -235,12 +276,17 @@ fn predictions(
     used: &[usize],
     missing: &Scalar,
 ) -> Vec<Row> {
-    let Some(fitted) = fitted else { return Vec::new() };
+    let Some(fitted) = fitted else {
+        return Vec::new();
+    };
     let row = |x: &f64| {
         let value = fitted.predict(*x, given.extrapolate);
         let told = match value {
             Some(_) if *x > fitted.largest_x => {
-                format!("extrapolated to {} times the largest value", x / fitted.largest_x)
+                format!(
+                    "extrapolated to {} times the largest value",
+                    x / fitted.largest_x
+                )
             }
             Some(_) => "within the values measured".to_owned(),
             None => format!(
@@ -265,7 +311,11 @@ fn predictions(
             text(told),
             missing.clone(),
         ];
-        Row { key, values, lineage: spans(&given.from, used.iter().copied()) }
+        Row {
+            key,
+            values,
+            lineage: spans(&given.from, used.iter().copied()),
+        }
     };
     given.predict.iter().map(row).collect()
 }

@@ -49,11 +49,16 @@ impl Bound {
     }
 
     fn met(&self, timing: &Timing<'_>) -> bool {
-        self.value(timing).map_or(self.undefined_meets, |v| v <= self.at_most)
+        self.value(timing)
+            .map_or(self.undefined_meets, |v| v <= self.at_most)
     }
 
     fn words(&self) -> String {
-        let undefined = if self.undefined_meets { " or undefined" } else { "" };
+        let undefined = if self.undefined_meets {
+            " or undefined"
+        } else {
+            ""
+        };
         format!("{} ≤ {}{undefined}", self.metric, self.at_most)
     }
 }
@@ -63,10 +68,22 @@ fn columns() -> Vec<Spec> {
         Spec::text("bounds", "the bounds, all of which a request must meet"),
         Spec::int("n_ok", "1", "measured requests of status ok"),
         Spec::int("n_met", "1", "of these, those that meet every bound"),
-        Spec::int("n_undefined", "1", "of n_ok, those for which a bounded metric is undefined"),
+        Spec::int(
+            "n_undefined",
+            "1",
+            "of n_ok, those for which a bounded metric is undefined",
+        ),
         Spec::float("slo_pass_rate", "1", "n_met ÷ n_ok"),
-        Spec::float("request_throughput", "req/s", "ok requests ÷ window, as in the cell summary"),
-        Spec::float("goodput", "req/s", "n_met ÷ window = slo_pass_rate · request_throughput"),
+        Spec::float(
+            "request_throughput",
+            "req/s",
+            "ok requests ÷ window, as in the cell summary",
+        ),
+        Spec::float(
+            "goodput",
+            "req/s",
+            "n_met ÷ window = slo_pass_rate · request_throughput",
+        ),
     ]
 }
 
@@ -103,13 +120,18 @@ impl Operator for Goodput {
                     ];
                     let message = format!("a request has no metric `{}`", bound.metric);
                     problems.push(
-                        settings.problem(&place, message).hint(rows::did_you_mean(&bound.metric, &known)),
+                        settings
+                            .problem(&place, message)
+                            .hint(rows::did_you_mean(&bound.metric, &known)),
                     );
                 }
             }
         }
         if problems.is_empty() {
-            Ok(Plan { parameters: rows::canonical(&given), columns: columns() })
+            Ok(Plan {
+                parameters: rows::canonical(&given),
+                columns: columns(),
+            })
         } else {
             Err(problems)
         }
@@ -125,11 +147,19 @@ impl Operator for Goodput {
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
-            let window = first.zip(last).map(|(a, b)| (b - a) as f64 / 1e9).filter(|w| *w > 0.0);
+            let window = first
+                .zip(last)
+                .map(|(a, b)| (b - a) as f64 / 1e9)
+                .filter(|w| *w > 0.0);
             for objective in &given.objectives {
-                let met = ok.iter().filter(|t| objective.all.iter().all(|b| b.met(t))).count();
-                let undefined =
-                    ok.iter().filter(|t| objective.all.iter().any(|b| b.value(t).is_none())).count();
+                let met = ok
+                    .iter()
+                    .filter(|t| objective.all.iter().all(|b| b.met(t)))
+                    .count();
+                let undefined = ok
+                    .iter()
+                    .filter(|t| objective.all.iter().any(|b| b.value(t).is_none()))
+                    .count();
                 let bounds: Vec<String> = objective.all.iter().map(Bound::words).collect();
                 let mut key = at.clone();
                 key.push(text(&objective.name));
@@ -142,12 +172,25 @@ impl Operator for Goodput {
                     number(window.map(|w| ok.len() as f64 / w)),
                     number(window.map(|w| met as f64 / w)),
                 ];
-                let lineage = spans(&cell.requests_digest.to_string(), timings.iter().map(|t| t.row));
-                rows.push(Row { key, values, lineage });
+                let lineage = spans(
+                    &cell.requests_digest.to_string(),
+                    timings.iter().map(|t| t.row),
+                );
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage,
+                });
             }
         }
         let mut keys = load.axes.clone();
         keys.push("objective".to_owned());
-        Ok(Frame { level: Level::Cell, keys, specs: columns(), rows, missing: load.missing.clone() })
+        Ok(Frame {
+            level: Level::Cell,
+            keys,
+            specs: columns(),
+            rows,
+            missing: load.missing.clone(),
+        })
     }
 }

@@ -64,7 +64,9 @@ enum Relation {
 const SLACK: f64 = 1e-12;
 
 fn term(value: &Json) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Law {
@@ -75,13 +77,19 @@ impl Law {
             Relation::AtLeast => "≥",
             Relation::AtMost => "≤",
         };
-        let top = if self.times.is_empty() { "1".to_owned() } else { list(&self.times) };
+        let top = if self.times.is_empty() {
+            "1".to_owned()
+        } else {
+            list(&self.times)
+        };
         let bottom = match self.over.len() {
             0 => String::new(),
             1 => format!(" ÷ {}", list(&self.over)),
             _ => format!(" ÷ ({})", list(&self.over)),
         };
-        let rounded = self.decimals.map_or_else(String::new, |d| format!(", both rounded to {d} decimals"));
+        let rounded = self
+            .decimals
+            .map_or_else(String::new, |d| format!(", both rounded to {d} decimals"));
         format!("{} {sign} {top}{bottom}{rounded}", self.column)
     }
 
@@ -126,7 +134,10 @@ fn columns() -> Vec<Spec> {
             "1",
             "(left − right) ÷ |right|, of the unrounded values; null if right is 0",
         ),
-        Spec::boolean("holds", "whether the identity holds; null if a value is undefined"),
+        Spec::boolean(
+            "holds",
+            "whether the identity holds; null if a value is undefined",
+        ),
     ]
 }
 
@@ -150,10 +161,16 @@ impl Operator for Identity {
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
         let mut problems = Vec::new();
-        let specs = scope.table(settings, &at("from"), &given.from).map_err(|p| vec![p])?;
+        let specs = scope
+            .table(settings, &at("from"), &given.from)
+            .map_err(|p| vec![p])?;
         for (i, law) in given.identities.iter().enumerate() {
             let place = |key: &str| {
-                vec![Step::Key("identities".to_owned()), Step::Index(i), Step::Key(key.to_owned())]
+                vec![
+                    Step::Key("identities".to_owned()),
+                    Step::Index(i),
+                    Step::Key(key.to_owned()),
+                ]
             };
             if specs.is_some() {
                 let wanted = [(place("column"), law.column.as_str())];
@@ -162,20 +179,30 @@ impl Operator for Identity {
                 }
             }
             for (key, list) in [("times", &law.times), ("over", &law.over)] {
-                for item in list.iter().filter(|item| !(item.is_number() || item.is_string())) {
-                    problems.push(
-                        settings.problem(&place(key), format!("{item} is neither a name nor a number")),
-                    );
+                for item in list
+                    .iter()
+                    .filter(|item| !(item.is_number() || item.is_string()))
+                {
+                    problems.push(settings.problem(
+                        &place(key),
+                        format!("{item} is neither a name nor a number"),
+                    ));
                 }
             }
-            for (key, value) in [("within", law.within), ("within-absolute", law.within_absolute)] {
+            for (key, value) in [
+                ("within", law.within),
+                ("within-absolute", law.within_absolute),
+            ] {
                 if value.is_nan() || value < 0.0 {
                     problems.push(settings.problem(&place(key), "a tolerance is not negative"));
                 }
             }
         }
         if problems.is_empty() {
-            Ok(Plan { columns: columns(), parameters: rows::canonical(&given) })
+            Ok(Plan {
+                columns: columns(),
+                parameters: rows::canonical(&given),
+            })
         } else {
             Err(problems)
         }
@@ -206,7 +233,9 @@ impl Operator for Identity {
                 let sides = law.sides(from, row);
                 let mut key = from.rows[row].key.clone();
                 key.push(text(&law.name));
-                let relative = sides.filter(|(_, r)| *r != 0.0).map(|(l, r)| (l - r) / r.abs());
+                let relative = sides
+                    .filter(|(_, r)| *r != 0.0)
+                    .map(|(l, r)| (l - r) / r.abs());
                 let values = vec![
                     text(law.formula()),
                     number(sides.map(|s| s.0)),
@@ -214,11 +243,21 @@ impl Operator for Identity {
                     number(relative),
                     sides.map_or(Scalar::Null, |(l, r)| Scalar::Bool(law.holds(l, r))),
                 ];
-                rows.push(Row { key, values, lineage: spans(&given.from, [row]) });
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage: spans(&given.from, [row]),
+                });
             }
         }
         let mut keys = from.keys.clone();
         keys.push("identity".to_owned());
-        Ok(Frame { level: from.level, keys, specs: columns(), rows, missing: from.missing.clone() })
+        Ok(Frame {
+            level: from.level,
+            keys,
+            specs: columns(),
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }

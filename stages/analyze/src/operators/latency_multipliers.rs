@@ -24,7 +24,9 @@ struct Parameters {
 }
 
 fn latencies() -> Vec<String> {
-    ["e2e_latency_ms_p50", "e2e_latency_ms_p95"].map(str::to_owned).to_vec()
+    ["e2e_latency_ms_p50", "e2e_latency_ms_p95"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 fn columns(of: &[Spec], ladder: &str) -> Vec<Spec> {
@@ -66,7 +68,10 @@ impl Operator for LatencyMultipliers {
         let wanted = items("columns", &given.columns);
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         let columns = columns(&found, &given.ladder);
-        Ok(Plan { parameters: rows::canonical(&given), columns })
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns,
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -78,14 +83,30 @@ impl Operator for LatencyMultipliers {
             let mut values = Vec::new();
             for column in &given.columns {
                 let value = from.number(row, column);
-                let base = anchor.and_then(|a| from.number(a, column)).filter(|b| *b > 0.0);
+                let base = anchor
+                    .and_then(|a| from.number(a, column))
+                    .filter(|b| *b > 0.0);
                 values.extend([number(value), number(value.zip(base).map(|(v, b)| v / b))]);
             }
             let lineage = spans(&given.from, [Some(row), anchor].into_iter().flatten());
-            rows.push(Row { key: from.rows[row].key.clone(), values, lineage });
+            rows.push(Row {
+                key: from.rows[row].key.clone(),
+                values,
+                lineage,
+            });
         }
-        let specs: Vec<Spec> = given.columns.iter().filter_map(|c| from.spec(c).cloned()).collect();
+        let specs: Vec<Spec> = given
+            .columns
+            .iter()
+            .filter_map(|c| from.spec(c).cloned())
+            .collect();
         let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame { level: from.level, keys, specs: columns(&specs, &given.ladder), rows, missing })
+        Ok(Frame {
+            level: from.level,
+            keys,
+            specs: columns(&specs, &given.ladder),
+            rows,
+            missing,
+        })
     }
 }

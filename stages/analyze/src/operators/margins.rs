@@ -42,9 +42,16 @@ fn columns(of: &[Spec], given: &Parameters) -> Vec<Spec> {
             "level",
             "row or cell for a joint value of one row, marginal for a mean over some, pooled for the mean over all axes",
         ),
-        Spec::text("kept", "the axes whose label the row has; null for the whole"),
+        Spec::text(
+            "kept",
+            "the axes whose label the row has; null for the whole",
+        ),
         Spec::int("n", "1", format!("joint values ({joint}) in the mean")),
-        Spec::int("n_expected", "1", "product of the numbers of labels of the axes averaged"),
+        Spec::int(
+            "n_expected",
+            "1",
+            "product of the numbers of labels of the axes averaged",
+        ),
         Spec::boolean("complete", "whether n = n_expected"),
     ];
     for spec in of {
@@ -89,19 +96,31 @@ impl Operator for Margins {
         let wanted = items("columns", &given.columns);
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if given.axes.is_empty() || given.axes.len() > MOST_AXES {
-            let message = format!("margins are of one to {MOST_AXES} axes, got {}", given.axes.len());
+            let message = format!(
+                "margins are of one to {MOST_AXES} axes, got {}",
+                given.axes.len()
+            );
             return Err(vec![settings.problem(&at("axes"), message)]);
         }
-        Ok(Plan { columns: columns(&found, &given), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found, &given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         all_declared(from, &given.from, &[&given.axes, &given.by, &given.over])?;
-        let (by, axes) =
-            (from.key_positions(&given.by, &given.from)?, from.key_positions(&given.axes, &given.from)?);
-        let single = if given.over.is_empty() { from.level.word() } else { Level::Marginal.word() };
+        let (by, axes) = (
+            from.key_positions(&given.by, &given.from)?,
+            from.key_positions(&given.axes, &given.from)?,
+        );
+        let single = if given.over.is_empty() {
+            from.level.word()
+        } else {
+            Level::Marginal.word()
+        };
         let mut rows = Vec::new();
         for (stratum, members) in from.groups(&by) {
             let joints = joints(from, &given, &axes, &members);
@@ -110,10 +129,20 @@ impl Operator for Margins {
                 rows.extend(margin(&given, &stratum, &joints, kept, single));
             }
         }
-        let specs: Vec<Spec> = given.columns.iter().filter_map(|c| from.spec(c).cloned()).collect();
+        let specs: Vec<Spec> = given
+            .columns
+            .iter()
+            .filter_map(|c| from.spec(c).cloned())
+            .collect();
         let keys = given.by.iter().chain(&given.axes).cloned().collect();
         let (specs, missing) = (columns(&specs, &given), from.missing.clone());
-        Ok(Frame { level: Level::Marginal, keys, specs, rows, missing })
+        Ok(Frame {
+            level: Level::Marginal,
+            keys,
+            specs,
+            rows,
+            missing,
+        })
     }
 }
 
@@ -125,14 +154,25 @@ struct Joint {
 }
 
 fn joints(from: &Frame, given: &Parameters, axes: &[usize], members: &[usize]) -> Vec<Joint> {
-    let mut keyed: Vec<(Vec<Scalar>, usize)> =
-        members.iter().map(|m| (axes.iter().map(|p| from.rows[*m].key[*p].clone()).collect(), *m)).collect();
+    let mut keyed: Vec<(Vec<Scalar>, usize)> = members
+        .iter()
+        .map(|m| {
+            (
+                axes.iter().map(|p| from.rows[*m].key[*p].clone()).collect(),
+                *m,
+            )
+        })
+        .collect();
     keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
     let group = |group: &[(Vec<Scalar>, usize)]| {
         let rows: Vec<usize> = group.iter().map(|(_, row)| *row).collect();
         let mean = |c: &String| mean(rows.iter().filter_map(|r| from.number(*r, c)));
         let means = given.columns.iter().map(mean).collect();
-        Joint { labels: group[0].0.clone(), means, rows }
+        Joint {
+            labels: group[0].0.clone(),
+            means,
+            rows,
+        }
     };
     keyed.chunk_by(|a, b| a.0 == b.0).map(group).collect()
 }
@@ -145,7 +185,10 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn grouped<'a>(joints: &[&'a Joint], kept: usize) -> Vec<(Vec<Scalar>, Vec<&'a Joint>)> {
     let key = |j: &Joint| -> Vec<Scalar> {
         let on = |i: &usize| kept >> i & 1 == 1;
-        (0..j.labels.len()).filter(on).map(|i| j.labels[i].clone()).collect()
+        (0..j.labels.len())
+            .filter(on)
+            .map(|i| j.labels[i].clone())
+            .collect()
     };
     let mut keyed: Vec<(Vec<Scalar>, &Joint)> = joints.iter().map(|j| (key(j), *j)).collect();
     keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
@@ -155,14 +198,27 @@ fn grouped<'a>(joints: &[&'a Joint], kept: usize) -> Vec<(Vec<Scalar>, Vec<&'a J
         .collect()
 }
 
-fn margin(given: &Parameters, stratum: &[Scalar], joints: &[Joint], kept: usize, single: &str) -> Vec<Row> {
+fn margin(
+    given: &Parameters,
+    stratum: &[Scalar],
+    joints: &[Joint],
+    kept: usize,
+    single: &str,
+) -> Vec<Row> {
     let axes = given.axes.len();
     let dropped: Vec<usize> = (0..axes).filter(|i| kept >> i & 1 == 0).collect();
     let labels = |axis: usize| -> usize {
-        joints.iter().map(|j| j.labels[axis].to_string()).collect::<BTreeSet<_>>().len()
+        joints
+            .iter()
+            .map(|j| j.labels[axis].to_string())
+            .collect::<BTreeSet<_>>()
+            .len()
     };
     let expected: usize = dropped.iter().map(|axis| labels(*axis)).product();
-    let names: Vec<&str> = (0..axes).filter(|i| kept >> i & 1 == 1).map(|i| given.axes[i].as_str()).collect();
+    let names: Vec<&str> = (0..axes)
+        .filter(|i| kept >> i & 1 == 1)
+        .map(|i| given.axes[i].as_str())
+        .collect();
     let level = match (dropped.len(), names.len()) {
         (0, _) => single,
         (_, 0) => Level::Pooled.word(),
@@ -173,12 +229,20 @@ fn margin(given: &Parameters, stratum: &[Scalar], joints: &[Joint], kept: usize,
         let mut place = key.into_iter();
         let mut whole = stratum.to_vec();
         whole.extend((0..axes).map(|i| {
-            let label = if kept >> i & 1 == 1 { place.next() } else { None };
+            let label = if kept >> i & 1 == 1 {
+                place.next()
+            } else {
+                None
+            };
             label.unwrap_or(Scalar::Null)
         }));
         let mut values = vec![
             text(level),
-            if names.is_empty() { Scalar::Null } else { text(names.join(", ")) },
+            if names.is_empty() {
+                Scalar::Null
+            } else {
+                text(names.join(", "))
+            },
             count(members.len()),
             count(expected),
             Scalar::Bool(members.len() == expected),
@@ -196,7 +260,9 @@ fn margin(given: &Parameters, stratum: &[Scalar], joints: &[Joint], kept: usize,
                 };
                 dropped.iter().map(through).fold(0.0, f64::max)
             });
-            let reconciles = gap.zip(value).map(|(gap, value)| gap <= 1e-12 * value.abs());
+            let reconciles = gap
+                .zip(value)
+                .map(|(gap, value)| gap <= 1e-12 * value.abs());
             values.extend([
                 count(known.count()),
                 number(value),
@@ -204,8 +270,15 @@ fn margin(given: &Parameters, stratum: &[Scalar], joints: &[Joint], kept: usize,
                 reconciles.map_or(Scalar::Null, Scalar::Bool),
             ]);
         }
-        let lineage = spans(&given.from, members.iter().flat_map(|j| j.rows.iter().copied()));
-        Row { key: whole, values, lineage }
+        let lineage = spans(
+            &given.from,
+            members.iter().flat_map(|j| j.rows.iter().copied()),
+        );
+        Row {
+            key: whole,
+            values,
+            lineage,
+        }
     };
     grouped(&all, kept).into_iter().map(row).collect()
 }

@@ -77,37 +77,71 @@ impl Parameters {
 
 fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
     let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
-    let model = given.model.as_ref().map(|model| format!(", of {model}")).unwrap_or_default();
-    let device = given.hardware.as_ref().map(|name| format!(" {name}, dense {}", given.dtype()));
+    let model = given
+        .model
+        .as_ref()
+        .map(|model| format!(", of {model}"))
+        .unwrap_or_default();
+    let device = given
+        .hardware
+        .as_ref()
+        .map(|name| format!(" {name}, dense {}", given.dtype()));
     let device = device.unwrap_or_default();
     vec![
         Spec::float(name, unit, of.description.clone()),
         Spec::text("tokens_counted", "which tokens count"),
-        Spec::float("model_parameters", "1", format!("P: parameters a token passes through{model}")),
-        Spec::float("peak_flops", "FLOP/s", format!("peak of {} device(s){device}", given.devices)),
+        Spec::float(
+            "model_parameters",
+            "1",
+            format!("P: parameters a token passes through{model}"),
+        ),
+        Spec::float(
+            "peak_flops",
+            "FLOP/s",
+            format!("peak of {} device(s){device}", given.devices),
+        ),
         Spec::float("achieved_flops", "FLOP/s", format!("2 · P · {name}")),
         Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
     ]
 }
 
 /// Returns the number of parameters, as given or as the model's definition says.
-fn parameters_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<f64, Problem> {
+fn parameters_of(
+    given: &Parameters,
+    settings: &Settings<'_>,
+    scope: &Scope<'_>,
+) -> Result<f64, Problem> {
     match (&given.model, given.model_parameters) {
         (Some(_), Some(_)) => Err(settings
-            .problem(&at("model-parameters"), "`model` and `model-parameters` say the same twice")
+            .problem(
+                &at("model-parameters"),
+                "`model` and `model-parameters` say the same twice",
+            )
             .hint("keep one of the two")),
         (None, None) => Err(settings
-            .problem(&[], format!("{} needs `model` or `model-parameters`", settings.what))
+            .problem(
+                &[],
+                format!("{} needs `model` or `model-parameters`", settings.what),
+            )
             .hint("for instance `model-parameters: 8e9`")),
         (None, Some(p)) if p > 0.0 && p.is_finite() => Ok(p),
-        (None, Some(_)) => Err(settings.problem(&at("model-parameters"), "parameters are a positive number")),
+        (None, Some(_)) => {
+            Err(settings.problem(&at("model-parameters"), "parameters are a positive number"))
+        }
         (Some(name), None) => {
             let model = definition(scope, settings, ("models", "model"), ("model", name))?;
-            model.get("parameters").and_then(Json::as_f64).filter(|p| *p > 0.0).ok_or_else(|| {
-                settings
-                    .problem(&at("model"), format!("the model `{name}` does not say its parameters"))
-                    .hint("give `model-parameters` instead")
-            })
+            model
+                .get("parameters")
+                .and_then(Json::as_f64)
+                .filter(|p| *p > 0.0)
+                .ok_or_else(|| {
+                    settings
+                        .problem(
+                            &at("model"),
+                            format!("the model `{name}` does not say its parameters"),
+                        )
+                        .hint("give `model-parameters` instead")
+                })
         }
     }
 }
@@ -116,32 +150,63 @@ fn parameters_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>)
 fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<f64, Problem> {
     match (&given.hardware, given.peak_flops) {
         (Some(_), Some(_)) => Err(settings
-            .problem(&at("peak-flops"), "`hardware` and `peak-flops` say the same twice")
+            .problem(
+                &at("peak-flops"),
+                "`hardware` and `peak-flops` say the same twice",
+            )
             .hint("keep one of the two")),
         (None, None) => Err(settings
-            .problem(&[], format!("{} needs `hardware` or `peak-flops`", settings.what))
-            .hint(format!("for instance one of {}", scope.library.names("hardware").join(", ")))),
+            .problem(
+                &[],
+                format!("{} needs `hardware` or `peak-flops`", settings.what),
+            )
+            .hint(format!(
+                "for instance one of {}",
+                scope.library.names("hardware").join(", ")
+            ))),
         (None, Some(_)) if given.dtype.is_some() => Err(settings
-            .problem(&at("dtype"), "`dtype` chooses among the peaks of `hardware`")
+            .problem(
+                &at("dtype"),
+                "`dtype` chooses among the peaks of `hardware`",
+            )
             .hint("remove it: `peak-flops` is one number")),
         (None, Some(peak)) if peak > 0.0 && peak.is_finite() => Ok(peak),
-        (None, Some(_)) => Err(settings.problem(&at("peak-flops"), "a peak is a positive number of FLOP/s")),
+        (None, Some(_)) => {
+            Err(settings.problem(&at("peak-flops"), "a peak is a positive number of FLOP/s"))
+        }
         (Some(name), None) => {
-            let hardware = definition(scope, settings, ("hardware", "hardware"), ("hardware", name))?;
+            let hardware = definition(
+                scope,
+                settings,
+                ("hardware", "hardware"),
+                ("hardware", name),
+            )?;
             let peaks = hardware.get("peak-tflops").and_then(Json::as_object);
-            let tflops = peaks.and_then(|all| all.get(given.dtype())).and_then(Json::as_f64);
-            tflops.filter(|t| *t > 0.0 && t.is_finite()).map(|t| t * 1e12).ok_or_else(|| {
-                let known: Vec<&str> = peaks.into_iter().flat_map(|p| p.keys()).map(String::as_str).collect();
-                let problem = settings.problem(
-                    &at("dtype"),
-                    format!("the definition of `{name}` has no peak for `{}`", given.dtype()),
-                );
-                if known.is_empty() {
-                    problem.hint("give `peak-flops` instead")
-                } else {
-                    problem.hint(rows::did_you_mean(given.dtype(), &known))
-                }
-            })
+            let tflops = peaks
+                .and_then(|all| all.get(given.dtype()))
+                .and_then(Json::as_f64);
+            tflops
+                .filter(|t| *t > 0.0 && t.is_finite())
+                .map(|t| t * 1e12)
+                .ok_or_else(|| {
+                    let known: Vec<&str> = peaks
+                        .into_iter()
+                        .flat_map(|p| p.keys())
+                        .map(String::as_str)
+                        .collect();
+                    let problem = settings.problem(
+                        &at("dtype"),
+                        format!(
+                            "the definition of `{name}` has no peak for `{}`",
+                            given.dtype()
+                        ),
+                    );
+                    if known.is_empty() {
+                        problem.hint("give `peak-flops` instead")
+                    } else {
+                        problem.hint(rows::did_you_mean(given.dtype(), &known))
+                    }
+                })
         }
     }
 }
@@ -195,9 +260,10 @@ impl Operator for Mfu {
         }
         let wanted = [(at("column"), given.column())];
         match scope.numbers(settings, (&at("from"), &given.from), &wanted) {
-            Ok(found) if problems.is_empty() => {
-                Ok(Plan { columns: columns(&found[0], &given), parameters: rows::canonical(&given) })
-            }
+            Ok(found) if problems.is_empty() => Ok(Plan {
+                columns: columns(&found[0], &given),
+                parameters: rows::canonical(&given),
+            }),
             Ok(_) => Err(problems),
             Err(more) => {
                 problems.extend(more);
@@ -209,9 +275,16 @@ impl Operator for Mfu {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
-        let spec = from.spec(given.column()).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
-        let p = given.model_parameters.ok_or_else(|| Failure::failed("the number of parameters is gone"))?;
-        let peak = given.peak_flops.ok_or_else(|| Failure::failed("the peak is gone"))?;
+        let spec = from
+            .spec(given.column())
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
+        let p = given
+            .model_parameters
+            .ok_or_else(|| Failure::failed("the number of parameters is gone"))?;
+        let peak = given
+            .peak_flops
+            .ok_or_else(|| Failure::failed("the peak is gone"))?;
         let peak = peak * f64::from(given.devices);
         let rows = (0..from.rows.len()).map(|row| {
             let rate = from.number(row, given.column());
@@ -224,9 +297,19 @@ impl Operator for Mfu {
                 number(achieved),
                 number(achieved.map(|a| a / peak)),
             ];
-            Row { key: from.rows[row].key.clone(), values, lineage: spans(&given.from, [row]) }
+            Row {
+                key: from.rows[row].key.clone(),
+                values,
+                lineage: spans(&given.from, [row]),
+            }
         });
         let (rows, specs) = (rows.collect(), columns(&spec, &given));
-        Ok(Frame { level: from.level, keys: from.keys.clone(), specs, rows, missing: from.missing.clone() })
+        Ok(Frame {
+            level: from.level,
+            keys: from.keys.clone(),
+            specs,
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }

@@ -39,11 +39,25 @@ enum Way {
 }
 
 fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
-    let (unit, name, ladder) = (of.unit.as_deref().unwrap_or_default(), &of.name, &given.ladder);
-    let way = if given.expect == Way::Rising { "rises" } else { "falls" };
-    let threshold = given.threshold.map_or_else(|| "the threshold".to_owned(), |t| t.to_string());
+    let (unit, name, ladder) = (
+        of.unit.as_deref().unwrap_or_default(),
+        &of.name,
+        &given.ladder,
+    );
+    let way = if given.expect == Way::Rising {
+        "rises"
+    } else {
+        "falls"
+    };
+    let threshold = given
+        .threshold
+        .map_or_else(|| "the threshold".to_owned(), |t| t.to_string());
     vec![
-        Spec::int("n", "1", format!("values of {ladder} with a value of {name}")),
+        Spec::int(
+            "n",
+            "1",
+            format!("values of {ladder} with a value of {name}"),
+        ),
         Spec::boolean(
             "monotone",
             format!(
@@ -51,7 +65,10 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
                 given.tolerance
             ),
         ),
-        Spec::boolean("strictly", format!("whether it {way} at every step; null for fewer than two")),
+        Spec::boolean(
+            "strictly",
+            format!("whether it {way} at every step; null for fewer than two"),
+        ),
         Spec::text("against", "the steps that go the other way; null if none"),
         Spec::float(
             "steepest_from",
@@ -59,15 +76,31 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
             format!("{ladder} at which the largest step starts, the first of equals"),
         ),
         Spec::float("steepest_to", "1", format!("{ladder} at which it ends")),
-        Spec::float("steepest_step", unit, format!("{name} there less {name} before")),
-        Spec::int("steepest_ties", "1", "other steps of exactly that size and sign"),
+        Spec::float(
+            "steepest_step",
+            unit,
+            format!("{name} there less {name} before"),
+        ),
+        Spec::int(
+            "steepest_ties",
+            "1",
+            "other steps of exactly that size and sign",
+        ),
         Spec::text(
             "crossings",
-            format!("{ladder} at which {name} is on the other side of {threshold} than before; null if none"),
+            format!(
+                "{ladder} at which {name} is on the other side of {threshold} than before; null if none"
+            ),
         ),
         Spec::int("n_crossings", "1", "their number; null without a threshold"),
-        Spec::boolean("recrosses", "whether it comes back: more than one crossing; null without a threshold"),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::boolean(
+            "recrosses",
+            "whether it comes back: more than one crossing; null without a threshold",
+        ),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
     ]
 }
 
@@ -93,16 +126,24 @@ impl Operator for Monotonicity {
         let wanted = [(at("column"), given.column.as_str())];
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         if given.tolerance.is_nan() || given.tolerance < 0.0 {
-            return Err(vec![settings.problem(&at("tolerance"), "a tolerance is not negative")]);
+            return Err(vec![
+                settings.problem(&at("tolerance"), "a tolerance is not negative"),
+            ]);
         }
-        Ok(Plan { columns: columns(&found[0], &given), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found[0], &given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         let ladder = from.key_position(&given.ladder, &given.from)?;
-        let spec = from.spec(&given.column).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
+        let spec = from
+            .spec(&given.column)
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
         let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
         let keys: Vec<String> = others.iter().map(|p| from.keys[*p].clone()).collect();
         let mut rows = Vec::new();
@@ -115,23 +156,54 @@ impl Operator for Monotonicity {
             curve.sort_by(|a, b| a.0.total_cmp(&b.0));
             let mut values = judge(&given, &curve);
             values.push(from.missing_at(&keys, &key));
-            rows.push(Row { key, values, lineage: spans(&given.from, members) });
+            rows.push(Row {
+                key,
+                values,
+                lineage: spans(&given.from, members),
+            });
         }
         let specs = columns(&spec, &given);
-        Ok(Frame { level: Level::Marginal, keys, specs, rows, missing: from.missing.clone() })
+        Ok(Frame {
+            level: Level::Marginal,
+            keys,
+            specs,
+            rows,
+            missing: from.missing.clone(),
+        })
     }
 }
 
 fn judge(given: &Parameters, curve: &[(f64, f64)]) -> Vec<Scalar> {
-    let steps: Vec<(f64, f64, f64)> = curve.windows(2).map(|w| (w[0].0, w[1].0, w[1].1 - w[0].1)).collect();
-    let along = |step: f64| if given.expect == Way::Rising { step } else { -step };
+    let steps: Vec<(f64, f64, f64)> = curve
+        .windows(2)
+        .map(|w| (w[0].0, w[1].0, w[1].1 - w[0].1))
+        .collect();
+    let along = |step: f64| {
+        if given.expect == Way::Rising {
+            step
+        } else {
+            -step
+        }
+    };
     let against: Vec<String> = steps
         .iter()
         .filter(|s| along(s.2) < -given.tolerance)
         .map(|(from, to, _)| format!("{from} → {to}"))
         .collect();
-    let judged = |truth: bool| if steps.is_empty() { Scalar::Null } else { Scalar::Bool(truth) };
-    let listed = |items: &[String]| if items.is_empty() { Scalar::Null } else { text(items.join(", ")) };
+    let judged = |truth: bool| {
+        if steps.is_empty() {
+            Scalar::Null
+        } else {
+            Scalar::Bool(truth)
+        }
+    };
+    let listed = |items: &[String]| {
+        if items.is_empty() {
+            Scalar::Null
+        } else {
+            text(items.join(", "))
+        }
+    };
     let largest = steps.iter().map(|s| s.2.abs()).reduce(f64::max);
     let steepest = steps.iter().find(|s| Some(s.2.abs()) == largest);
     let ties = steepest.map(|one| steps.iter().filter(|s| s.2 == one.2).count() - 1);
@@ -150,7 +222,15 @@ fn judge(given: &Parameters, curve: &[(f64, f64)]) -> Vec<Scalar> {
         number(steepest.map(|s| s.2)),
         ties.map_or(Scalar::Null, count),
         listed(&crossings),
-        if bounded { count(crossings.len()) } else { Scalar::Null },
-        if bounded { Scalar::Bool(crossings.len() > 1) } else { Scalar::Null },
+        if bounded {
+            count(crossings.len())
+        } else {
+            Scalar::Null
+        },
+        if bounded {
+            Scalar::Bool(crossings.len() > 1)
+        } else {
+            Scalar::Null
+        },
     ]
 }

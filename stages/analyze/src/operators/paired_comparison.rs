@@ -142,24 +142,54 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::text("a", "the first side; deltas are a − b, ratios a ÷ b"),
         Spec::text("b", "the second side, the base"),
         Spec::int("n", "1", "matched pairs with a value on both sides"),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
-        Spec::float("mean_a", "", format!("mean of {a} over the pairs, in the metric's unit")),
-        Spec::float("mean_b", "", format!("mean of {b} over the pairs, in the metric's unit")),
-        Spec::float("mean_delta", "", "mean of a − b over the pairs, in the metric's unit"),
-        Spec::float("median_delta", "", "median of a − b over the pairs, in the metric's unit"),
-        Spec::float("geometric_mean_ratio", "1", "geometric mean of a ÷ b; null if a value is not positive")
-            .over(&a, &b),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
+        Spec::float(
+            "mean_a",
+            "",
+            format!("mean of {a} over the pairs, in the metric's unit"),
+        ),
+        Spec::float(
+            "mean_b",
+            "",
+            format!("mean of {b} over the pairs, in the metric's unit"),
+        ),
+        Spec::float(
+            "mean_delta",
+            "",
+            "mean of a − b over the pairs, in the metric's unit",
+        ),
+        Spec::float(
+            "median_delta",
+            "",
+            "median of a − b over the pairs, in the metric's unit",
+        ),
+        Spec::float(
+            "geometric_mean_ratio",
+            "1",
+            "geometric mean of a ÷ b; null if a value is not positive",
+        )
+        .over(&a, &b),
     ];
     columns.extend(terms.interval_columns("the mean delta"));
     columns.extend([
-        Spec::float("wilcoxon_w", "1", "smaller rank sum of the two-sided Wilcoxon signed-rank test"),
+        Spec::float(
+            "wilcoxon_w",
+            "1",
+            "smaller rank sum of the two-sided Wilcoxon signed-rank test",
+        ),
         Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
         Spec::float(
             "smallest_p",
             "1",
             "the smallest p this number of pairs can give in a test of ranks or signs, 2^(1 − n)",
         ),
-        Spec::text("wilcoxon_method", "distribution (exact or normal) and zero handling"),
+        Spec::text(
+            "wilcoxon_method",
+            "distribution (exact or normal) and zero handling",
+        ),
         Spec::text("test", "the test that decides: its p is the one adjusted"),
         Spec::float(
             "statistic",
@@ -169,8 +199,16 @@ fn columns(given: &Parameters) -> Vec<Spec> {
     ]);
     columns.extend(Terms::p_columns());
     columns.extend([
-        Spec::float("cohens_dz", "1", "mean delta ÷ standard deviation of the deltas; null without spread"),
-        Spec::float("rank_biserial", "1", "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0"),
+        Spec::float(
+            "cohens_dz",
+            "1",
+            "mean delta ÷ standard deviation of the deltas; null without spread",
+        ),
+        Spec::float(
+            "rank_biserial",
+            "1",
+            "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0",
+        ),
         Spec::int("n_a_higher", "1", "pairs in which a is higher"),
         Spec::int("n_b_higher", "1", "pairs in which b is higher"),
         Spec::int("n_equal", "1", "pairs in which both are equal"),
@@ -202,7 +240,10 @@ impl Operator for PairedComparison {
         scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         let problems = given.terms().check(settings, &columns(&given));
         if problems.is_empty() {
-            Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+            Ok(Plan {
+                columns: columns(&given),
+                parameters: rows::canonical(&given),
+            })
         } else {
             Err(problems)
         }
@@ -211,20 +252,33 @@ impl Operator for PairedComparison {
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
-        let matched = matched(from, &given.from, &given.pair, &given.average, &given.columns)?;
+        let matched = matched(
+            from,
+            &given.from,
+            &given.pair,
+            &given.average,
+            &given.columns,
+        )?;
         let position = |what: &str, axis: &String| {
             matched.keys.iter().position(|k| k == axis).ok_or_else(|| {
                 let known: Vec<&str> = matched.keys.iter().map(String::as_str).collect();
-                Failure::failed(format!("`{what}` names `{axis}`, which is no key left after pairing"))
-                    .hint(rows::did_you_mean(axis, &known))
+                Failure::failed(format!(
+                    "`{what}` names `{axis}`, which is no key left after pairing"
+                ))
+                .hint(rows::did_you_mean(axis, &known))
             })
         };
         let positions = |what: &str, axes: &[String]| -> Result<Vec<usize>, Failure> {
             axes.iter().map(|axis| position(what, axis)).collect()
         };
-        let (by, cluster) = (positions("by", &given.by)?, positions("cluster", &given.cluster)?);
-        let key = |pair: &Pair| -> Vec<Scalar> { by.iter().map(|p| pair.key[*p].clone()).collect() };
-        let mut keyed: Vec<(Vec<Scalar>, &Pair)> = matched.pairs.iter().map(|p| (key(p), p)).collect();
+        let (by, cluster) = (
+            positions("by", &given.by)?,
+            positions("cluster", &given.cluster)?,
+        );
+        let key =
+            |pair: &Pair| -> Vec<Scalar> { by.iter().map(|p| pair.key[*p].clone()).collect() };
+        let mut keyed: Vec<(Vec<Scalar>, &Pair)> =
+            matched.pairs.iter().map(|p| (key(p), p)).collect();
         // Stable: pairs of a stratum stay in the order of their keys.
         keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
         let terms = given.terms();
@@ -234,7 +288,13 @@ impl Operator for PairedComparison {
             let pairs: Vec<&Pair> = stratum.iter().map(|(_, p)| *p).collect();
             for column in 0..given.columns.len() {
                 context.control.check()?;
-                tests.push(compare(&given, &stratum[0].0, &pairs, (column, &cluster), &bootstrap));
+                tests.push(compare(
+                    &given,
+                    &stratum[0].0,
+                    &pairs,
+                    (column, &cluster),
+                    &bootstrap,
+                ));
             }
         }
         let around = Frame {
@@ -266,13 +326,25 @@ fn compare(
     (column, cluster): (usize, &[usize]),
     bootstrap: &Bootstrap,
 ) -> Compared<Paired> {
-    let complete: Vec<(&Pair, f64, f64)> =
-        pairs.iter().filter_map(|p| Some((*p, p.a[column]?, p.b[column]?))).collect();
+    let complete: Vec<(&Pair, f64, f64)> = pairs
+        .iter()
+        .filter_map(|p| Some((*p, p.a[column]?, p.b[column]?)))
+        .collect();
     let deltas: Vec<f64> = complete.iter().map(|(_, a, b)| a - b).collect();
     let sample = Sample::new(deltas.iter().copied()).ok();
     let side = |of: fn(&(&Pair, f64, f64)) -> f64| Sample::new(complete.iter().map(of)).ok();
-    let logs = complete.iter().map(|(_, a, b)| if *a > 0.0 && *b > 0.0 { (a / b).ln() } else { f64::NAN });
-    let continuity = if given.continuity_correction { Continuity::Corrected } else { Continuity::None };
+    let logs = complete.iter().map(|(_, a, b)| {
+        if *a > 0.0 && *b > 0.0 {
+            (a / b).ln()
+        } else {
+            f64::NAN
+        }
+    });
+    let continuity = if given.continuity_correction {
+        Continuity::Corrected
+    } else {
+        Continuity::None
+    };
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), continuity);
     let (statistic, p) = match given.test {
         Test::Wilcoxon => (wilcoxon.map(|w| w.statistic()), wilcoxon.map(|w| w.p)),
@@ -285,15 +357,25 @@ fn compare(
             let t = sample.as_ref().and_then(paired_t);
             (t.map(|t| t.t), t.map(|t| t.p))
         }
-        Test::Permutation => {
-            (None, sign_flip_test(&deltas, bootstrap.resamples, bootstrap.seed).map(|test| test.p))
-        }
+        Test::Permutation => (
+            None,
+            sign_flip_test(&deltas, bootstrap.resamples, bootstrap.seed).map(|test| test.p),
+        ),
     };
     let interval = if cluster.is_empty() {
         sample.as_ref().and_then(|s| bootstrap.interval_of_mean(s))
     } else {
-        let label = |p: &Pair| cluster.iter().map(|c| p.key[*c].clone()).collect::<Vec<_>>();
-        let labelled = complete.iter().zip(&deltas).map(|((p, ..), d)| (label(p), *d)).collect();
+        let label = |p: &Pair| {
+            cluster
+                .iter()
+                .map(|c| p.key[*c].clone())
+                .collect::<Vec<_>>()
+        };
+        let labelled = complete
+            .iter()
+            .zip(&deltas)
+            .map(|((p, ..), d)| (label(p), *d))
+            .collect();
         bootstrap.interval_of_clusters(&clusters(labelled))
     };
     let margin = given.terms().margin(column);
@@ -303,8 +385,15 @@ fn compare(
         delta: sample.as_ref().map(Sample::mean),
         interval,
         p,
-        tost_p: sample.as_ref().zip(margin).and_then(|(s, margin)| tost_paired(s, margin)).map(|t| t.p),
-        lineage: spans(&given.from, complete.iter().flat_map(|(p, _, _)| p.rows.concat())),
+        tost_p: sample
+            .as_ref()
+            .zip(margin)
+            .and_then(|(s, margin)| tost_paired(s, margin))
+            .map(|t| t.p),
+        lineage: spans(
+            &given.from,
+            complete.iter().flat_map(|(p, _, _)| p.rows.concat()),
+        ),
         own: Paired {
             sides: side(|c| c.1).zip(side(|c| c.2)),
             ratio: Sample::new(logs).ok().map(|s| s.mean().exp()),
@@ -318,11 +407,26 @@ fn compare(
 
 /// The values of a comparison before the last five.
 fn values(given: &Parameters, test: &Compared<Paired>, shared: Shared) -> Vec<Scalar> {
-    let Paired { sides, deltas, sample, ratio, wilcoxon, statistic } = &test.own;
+    let Paired {
+        sides,
+        deltas,
+        sample,
+        ratio,
+        wilcoxon,
+        statistic,
+    } = &test.own;
     let signs = |keep: fn(f64) -> bool| count(deltas.iter().filter(|d| keep(**d)).count());
     let method = wilcoxon.map(|w| {
-        let corrected = if given.continuity_correction { ", continuity-corrected" } else { "" };
-        format!("{}{corrected}, zeros: {}", w.method.word(), given.zeros().word())
+        let corrected = if given.continuity_correction {
+            ", continuity-corrected"
+        } else {
+            ""
+        };
+        format!(
+            "{}{corrected}, zeros: {}",
+            w.method.word(),
+            given.zeros().word()
+        )
     });
     let n = deltas.len();
     let mut values = shared.sides.to_vec();

@@ -36,7 +36,11 @@ fn columns(of: &[Spec], sides: &Sides) -> Vec<Spec> {
         columns.extend([
             spec.like(format!("{name}_a"), format!("{name} of {a}")),
             spec.like(format!("{name}_b"), format!("{name} of {b}")),
-            Spec::float(format!("{name}_delta"), unit, format!("{name} of {a} − {name} of {b}")),
+            Spec::float(
+                format!("{name}_delta"),
+                unit,
+                format!("{name} of {a} − {name} of {b}"),
+            ),
             Spec::float(
                 format!("{name}_ratio"),
                 "1",
@@ -69,22 +73,44 @@ impl Operator for PairedDeltas {
         let given: Parameters = settings.read()?;
         let wanted = items("columns", &given.columns);
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        Ok(Plan { columns: columns(&found, &given.pair), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found, &given.pair),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
-        let matched = matched(from, &given.from, &given.pair, &given.average, &given.columns)?;
-        let specs: Vec<Spec> = given.columns.iter().filter_map(|c| from.spec(c).cloned()).collect();
+        let matched = matched(
+            from,
+            &given.from,
+            &given.pair,
+            &given.average,
+            &given.columns,
+        )?;
+        let specs: Vec<Spec> = given
+            .columns
+            .iter()
+            .filter_map(|c| from.spec(c).cloned())
+            .collect();
         let rows = matched.pairs.into_iter().map(|pair| {
             let mut values = vec![count(pair.rows[0].len()), count(pair.rows[1].len())];
             for (a, b) in pair.a.iter().zip(&pair.b) {
                 let both = a.zip(*b);
                 let ratio = both.filter(|(_, b)| *b != 0.0).map(|(a, b)| a / b);
-                values.extend([number(*a), number(*b), number(both.map(|(a, b)| a - b)), number(ratio)]);
+                values.extend([
+                    number(*a),
+                    number(*b),
+                    number(both.map(|(a, b)| a - b)),
+                    number(ratio),
+                ]);
             }
-            Row { key: pair.key, values, lineage: spans(&given.from, pair.rows.concat()) }
+            Row {
+                key: pair.key,
+                values,
+                lineage: spans(&given.from, pair.rows.concat()),
+            }
         });
         Ok(Frame {
             level: Level::Marginal,

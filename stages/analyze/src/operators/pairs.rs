@@ -28,7 +28,10 @@ pub(crate) fn anchors(
         for row in members {
             ladder_rows.push((row, rung(&from.rows[row].key[ladder], name)?));
         }
-        let anchor = ladder_rows.iter().find(|(_, n)| *n == 1.0).map(|(row, _)| *row);
+        let anchor = ladder_rows
+            .iter()
+            .find(|(_, n)| *n == 1.0)
+            .map(|(row, _)| *row);
         found.extend(ladder_rows.into_iter().map(|(row, n)| (row, n, anchor)));
     }
     Ok(found)
@@ -40,7 +43,9 @@ pub(crate) fn anchors(
 /// If it is not a positive number.
 pub(crate) fn rung(value: &Scalar, axis: &str) -> Result<f64, Failure> {
     value.as_f64().filter(|n| *n > 0.0).ok_or_else(|| {
-        Failure::failed(format!("`{axis}` is no ladder: its value {value} is not a positive number"))
+        Failure::failed(format!(
+            "`{axis}` is no ladder: its value {value} is not a positive number"
+        ))
     })
 }
 
@@ -57,7 +62,11 @@ pub(crate) fn named(from: &Frame, row: usize, name: &str) -> Option<f64> {
 ///
 /// # Errors
 /// Names the axes left over, or a declared one that is no key.
-pub(crate) fn all_declared(from: &Frame, table: &str, declared: &[&[String]]) -> Result<(), Failure> {
+pub(crate) fn all_declared(
+    from: &Frame,
+    table: &str,
+    declared: &[&[String]],
+) -> Result<(), Failure> {
     for axes in declared {
         from.key_positions(axes, table)?;
     }
@@ -100,7 +109,9 @@ pub(crate) fn contested(
 ) -> Result<Spec, Vec<Problem>> {
     let found = scope.numbers(settings, (&at("from"), from.0), &[(at("column"), from.1)])?;
     if !(0.0..1.0).contains(&tie_within) {
-        return Err(vec![settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1")]);
+        return Err(vec![
+            settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1"),
+        ]);
     }
     Ok(found[0].clone())
 }
@@ -133,14 +144,17 @@ impl Sides {
         let (a, b) = self.labels();
         let present: BTreeSet<String> = from.rows.iter().map(|r| r.key[axis].to_string()).collect();
         for label in [&a, &b] {
-            let planned = from
-                .missing
-                .iter()
-                .any(|m| m.at.iter().any(|(name, value)| *name == self.axis && value.to_string() == *label));
+            let planned = from.missing.iter().any(|m| {
+                m.at.iter()
+                    .any(|(name, value)| *name == self.axis && value.to_string() == *label)
+            });
             if !present.contains(label) && !planned {
                 let known: Vec<&str> = present.iter().map(String::as_str).collect();
-                return Err(Failure::failed(format!("the axis `{}` has no label `{label}`", self.axis))
-                    .hint(rows::did_you_mean(label, &known)));
+                return Err(Failure::failed(format!(
+                    "the axis `{}` has no label `{label}`",
+                    self.axis
+                ))
+                .hint(rows::did_you_mean(label, &known)));
             }
         }
         Ok(())
@@ -181,31 +195,56 @@ pub(crate) fn matched(
     from.key_positions(average, table)?;
     let (a, b) = sides.labels();
     sides.check(from, axis)?;
-    let keys: Vec<String> =
-        from.keys.iter().filter(|k| **k != sides.axis && !average.contains(k)).cloned().collect();
+    let keys: Vec<String> = from
+        .keys
+        .iter()
+        .filter(|k| **k != sides.axis && !average.contains(k))
+        .cloned()
+        .collect();
     let positions = from.key_positions(&keys, table)?;
     // What a third side lacks is missing from no pair.
-    let of_a_side = |m: &&Missing| m.get(&sides.axis).is_none_or(|v| [&a, &b].contains(&&v.to_string()));
+    let of_a_side = |m: &&Missing| {
+        m.get(&sides.axis)
+            .is_none_or(|v| [&a, &b].contains(&&v.to_string()))
+    };
     let missing = from.missing.iter().filter(of_a_side).cloned().collect();
-    let mut matched = Matched { keys: keys.clone(), pairs: Vec::new(), missing };
+    let mut matched = Matched {
+        keys: keys.clone(),
+        pairs: Vec::new(),
+        missing,
+    };
     let known = matched.missing.len();
     for (key, members) in from.groups(&positions) {
         let side = |label: &str| -> Vec<usize> {
-            members.iter().copied().filter(|m| from.rows[*m].key[axis].to_string() == label).collect()
+            members
+                .iter()
+                .copied()
+                .filter(|m| from.rows[*m].key[axis].to_string() == label)
+                .collect()
         };
         let rows = [side(&a), side(&b)];
-        let lacking: Vec<&String> =
-            [&a, &b].into_iter().zip(&rows).filter(|(_, r)| r.is_empty()).map(|(label, _)| label).collect();
+        let lacking: Vec<&String> = [&a, &b]
+            .into_iter()
+            .zip(&rows)
+            .filter(|(_, r)| r.is_empty())
+            .map(|(label, _)| label)
+            .collect();
         if lacking.len() == 1 {
-            let mut at: Vec<(String, Scalar)> = keys.iter().cloned().zip(key.iter().cloned()).collect();
+            let mut at: Vec<(String, Scalar)> =
+                keys.iter().cloned().zip(key.iter().cloned()).collect();
             at.push((sides.axis.clone(), Scalar::Text(lacking[0].clone())));
-            matched.missing.push(Missing { at, why: "no partner to pair with".to_owned() });
+            matched.missing.push(Missing {
+                at,
+                why: "no partner to pair with".to_owned(),
+            });
         }
         if !lacking.is_empty() {
             continue;
         }
         let mean = |rows: &[usize], column: &str| {
-            Sample::new(rows.iter().filter_map(|r| from.number(*r, column))).ok().map(|s| s.mean())
+            Sample::new(rows.iter().filter_map(|r| from.number(*r, column)))
+                .ok()
+                .map(|s| s.mean())
         };
         let of = |rows: &[usize]| columns.iter().map(|c| mean(rows, c)).collect::<Vec<_>>();
         let (a, b) = (of(&rows[0]), of(&rows[1]));
@@ -217,9 +256,11 @@ pub(crate) fn matched(
         seen.insert(place(missing, &keys, &sides.axis), ());
     }
     let unmatched = matched.missing.split_off(known);
-    matched
-        .missing
-        .extend(unmatched.into_iter().filter(|m| !seen.contains_key(&place(m, &keys, &sides.axis))));
+    matched.missing.extend(
+        unmatched
+            .into_iter()
+            .filter(|m| !seen.contains_key(&place(m, &keys, &sides.axis))),
+    );
     Ok(matched)
 }
 

@@ -32,7 +32,11 @@ fn columns(of: &Spec, ladder: &str) -> Vec<Spec> {
     let name = &of.name;
     vec![
         Spec::float(name, unit, of.description.clone()),
-        Spec::float("anchor", unit, format!("{name} at {ladder} = 1 of the same other coordinates")),
+        Spec::float(
+            "anchor",
+            unit,
+            format!("{name} at {ladder} = 1 of the same other coordinates"),
+        ),
         Spec::float("speedup", "1", format!("{name} ÷ anchor"))
             .over(format!("{ladder} = N"), format!("{ladder} = 1")),
         Spec::float(
@@ -40,8 +44,15 @@ fn columns(of: &Spec, ladder: &str) -> Vec<Spec> {
             "1",
             format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor"),
         )
-        .over(format!("throughput at {ladder} = N"), format!("N times that at {ladder} = 1")),
-        Spec::float("serial_reference", "1", "1 ÷ N: the efficiency of a server that serves one at a time"),
+        .over(
+            format!("throughput at {ladder} = N"),
+            format!("N times that at {ladder} = 1"),
+        ),
+        Spec::float(
+            "serial_reference",
+            "1",
+            "1 ÷ N: the efficiency of a server that serves one at a time",
+        ),
     ]
 }
 
@@ -67,19 +78,28 @@ impl Operator for ParallelEfficiency {
         let wanted = [(at("column"), given.column.as_str())];
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
         let columns = columns(&found[0], &given.ladder);
-        Ok(Plan { parameters: rows::canonical(&given), columns })
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns,
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         let ladder = from.key_position(&given.ladder, &given.from)?;
-        let spec = from.spec(&given.column).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
+        let spec = from
+            .spec(&given.column)
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
         let mut rows = Vec::new();
         for (row, n, anchor) in anchors(from, ladder, &given.ladder)? {
             let value = from.number(row, &given.column);
             let base = anchor.and_then(|a| from.number(a, &given.column));
-            let speedup = value.zip(base).filter(|(_, b)| *b > 0.0).map(|(v, b)| v / b);
+            let speedup = value
+                .zip(base)
+                .filter(|(_, b)| *b > 0.0)
+                .map(|(v, b)| v / b);
             rows.push(Row {
                 key: from.rows[row].key.clone(),
                 values: vec![
@@ -93,6 +113,12 @@ impl Operator for ParallelEfficiency {
             });
         }
         let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame { level: from.level, keys, specs: columns(&spec, &given.ladder), rows, missing })
+        Ok(Frame {
+            level: from.level,
+            keys,
+            specs: columns(&spec, &given.ladder),
+            rows,
+            missing,
+        })
     }
 }

@@ -39,9 +39,17 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
     let (ladder, base) = (&given.ladder, given.anchor);
     vec![
         Spec::float(name, unit, of.description.clone()),
-        Spec::float("anchor", unit, format!("{name} at {ladder} = {base} of the same other coordinates")),
-        Spec::float("per_client_efficiency", "1", format!("{name} ÷ anchor; null without one"))
-            .over(format!("{ladder} = N"), format!("{ladder} = {base}")),
+        Spec::float(
+            "anchor",
+            unit,
+            format!("{name} at {ladder} = {base} of the same other coordinates"),
+        ),
+        Spec::float(
+            "per_client_efficiency",
+            "1",
+            format!("{name} ÷ anchor; null without one"),
+        )
+        .over(format!("{ladder} = N"), format!("{ladder} = {base}")),
     ]
 }
 
@@ -66,14 +74,20 @@ impl Operator for PerClientEfficiency {
         let given: Parameters = settings.read()?;
         let wanted = [(at("column"), given.column.as_str())];
         let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        Ok(Plan { columns: columns(&found[0], &given), parameters: rows::canonical(&given) })
+        Ok(Plan {
+            columns: columns(&found[0], &given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         let ladder = from.key_position(&given.ladder, &given.from)?;
-        let spec = from.spec(&given.column).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
+        let spec = from
+            .spec(&given.column)
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
         let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
         let mut rows = Vec::new();
         for (_, members) in from.groups(&others) {
@@ -86,7 +100,10 @@ impl Operator for PerClientEfficiency {
             let base = anchor.and_then(|a| from.number(a, &given.column));
             for row in members {
                 let value = from.number(row, &given.column);
-                let share = value.zip(base).filter(|(_, b)| *b > 0.0).map(|(v, b)| v / b);
+                let share = value
+                    .zip(base)
+                    .filter(|(_, b)| *b > 0.0)
+                    .map(|(v, b)| v / b);
                 rows.push(Row {
                     key: from.rows[row].key.clone(),
                     values: vec![number(value), number(base), number(share)],
@@ -95,6 +112,12 @@ impl Operator for PerClientEfficiency {
             }
         }
         let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame { level: from.level, keys, specs: columns(&spec, &given), rows, missing })
+        Ok(Frame {
+            level: from.level,
+            keys,
+            specs: columns(&spec, &given),
+            rows,
+            missing,
+        })
     }
 }

@@ -35,12 +35,34 @@ fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
     vec![
         of.like(name, of.description.clone()),
         Spec::int("n", "1", "contenders with a value in this contest"),
-        Spec::int("rank", "1", "1 + contenders strictly better: equal values share the smaller rank"),
-        Spec::float("mid_rank", "1", "the mean of the places that equal values share"),
-        Spec::int("rank_with_ties", "1", format!("1 + contenders better by more than {tie}, relative")),
-        Spec::text("tied_with", format!("contenders within {tie}, relative; null if none")),
-        Spec::text("best", "the contender with the best value, all of them if several; null without values"),
-        Spec::float("behind_best", "1", "distance from the best value ÷ the best value"),
+        Spec::int(
+            "rank",
+            "1",
+            "1 + contenders strictly better: equal values share the smaller rank",
+        ),
+        Spec::float(
+            "mid_rank",
+            "1",
+            "the mean of the places that equal values share",
+        ),
+        Spec::int(
+            "rank_with_ties",
+            "1",
+            format!("1 + contenders better by more than {tie}, relative"),
+        ),
+        Spec::text(
+            "tied_with",
+            format!("contenders within {tie}, relative; null if none"),
+        ),
+        Spec::text(
+            "best",
+            "the contender with the best value, all of them if several; null without values",
+        ),
+        Spec::float(
+            "behind_best",
+            "1",
+            "distance from the best value ÷ the best value",
+        ),
     ]
 }
 
@@ -63,36 +85,62 @@ impl Operator for Ranking {
 
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        let column = contested(settings, scope, (&given.from, &given.column), given.tie_within)?;
-        Ok(Plan { columns: columns(&column, &given), parameters: rows::canonical(&given) })
+        let column = contested(
+            settings,
+            scope,
+            (&given.from, &given.column),
+            given.tie_within,
+        )?;
+        Ok(Plan {
+            columns: columns(&column, &given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
         let given: Parameters = parameters(given)?;
         let from = context.table(&given.from)?;
         let among = from.key_position(&given.among, &given.from)?;
-        let spec = from.spec(&given.column).cloned().ok_or_else(|| Failure::failed("the column is gone"))?;
+        let spec = from
+            .spec(&given.column)
+            .cloned()
+            .ok_or_else(|| Failure::failed("the column is gone"))?;
         let contest: Vec<usize> = (0..from.keys.len()).filter(|p| *p != among).collect();
         let mut rows = Vec::new();
         for (_, members) in from.groups(&contest) {
             rows.extend(rank(from, &given, among, &members));
         }
         let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame { level: from.level, keys, specs: columns(&spec, &given), rows, missing })
+        Ok(Frame {
+            level: from.level,
+            keys,
+            specs: columns(&spec, &given),
+            rows,
+            missing,
+        })
     }
 }
 
 fn rank(from: &Frame, given: &Parameters, among: usize, members: &[usize]) -> Vec<Row> {
     let label = |row: usize| from.rows[row].key[among].to_string();
-    let sign = if given.better == Better::Higher { -1.0 } else { 1.0 };
-    let known: Vec<(usize, f64)> =
-        members.iter().filter_map(|m| Some((*m, from.number(*m, &given.column)?))).collect();
+    let sign = if given.better == Better::Higher {
+        -1.0
+    } else {
+        1.0
+    };
+    let known: Vec<(usize, f64)> = members
+        .iter()
+        .filter_map(|m| Some((*m, from.number(*m, &given.column)?)))
+        .collect();
     // Worse is larger from here on.
     let turned: Vec<f64> = known.iter().map(|(_, v)| sign * v).collect();
     let mids = mid_ranks(&turned).ranks;
     let best = turned.iter().copied().reduce(f64::min);
-    let champions: Vec<String> =
-        known.iter().filter(|(_, v)| Some(sign * v) == best).map(|(m, _)| label(*m)).collect();
+    let champions: Vec<String> = known
+        .iter()
+        .filter(|(_, v)| Some(sign * v) == best)
+        .map(|(m, _)| label(*m))
+        .collect();
     let near = |a: f64, b: f64| (a - b).abs() <= given.tie_within * a.abs().min(b.abs());
     let one = |row: &usize| {
         let here = known.iter().position(|(m, _)| m == row);
@@ -101,7 +149,10 @@ fn rank(from: &Frame, given: &Parameters, among: usize, members: &[usize]) -> Ve
             Some(h) => {
                 let mine = turned[h];
                 let better = turned.iter().filter(|v| **v < mine).count();
-                let clearly = turned.iter().filter(|v| **v < mine && !near(**v, mine)).count();
+                let clearly = turned
+                    .iter()
+                    .filter(|v| **v < mine && !near(**v, mine))
+                    .count();
                 let tied: Vec<String> = (0..known.len())
                     .filter(|i| *i != h && near(turned[*i], mine))
                     .map(|i| label(known[i].0))
@@ -111,19 +162,31 @@ fn rank(from: &Frame, given: &Parameters, among: usize, members: &[usize]) -> Ve
                     count(1 + better),
                     number(Some(mids[h])),
                     count(1 + clearly),
-                    if tied.is_empty() { Scalar::Null } else { text(tied.join(", ")) },
+                    if tied.is_empty() {
+                        Scalar::Null
+                    } else {
+                        text(tied.join(", "))
+                    },
                     text(champions.join(", ")),
                     number(behind),
                 ]);
             }
             None => {
                 values.extend([Scalar::Null, Scalar::Null, Scalar::Null, Scalar::Null]);
-                values.push(if champions.is_empty() { Scalar::Null } else { text(champions.join(", ")) });
+                values.push(if champions.is_empty() {
+                    Scalar::Null
+                } else {
+                    text(champions.join(", "))
+                });
                 values.push(Scalar::Null);
             }
         }
         let lineage = spans(&given.from, members.iter().copied());
-        Row { key: from.rows[*row].key.clone(), values, lineage }
+        Row {
+            key: from.rows[*row].key.clone(),
+            values,
+            lineage,
+        }
     };
     members.iter().map(one).collect()
 }

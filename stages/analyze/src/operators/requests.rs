@@ -16,7 +16,8 @@ fn columns() -> Vec<Spec> {
         Spec::int("prompt_tokens", "tok", "prompt tokens"),
         Spec::int("output_tokens", "tok", "generated tokens"),
     ];
-    let metric = |m: &rows::Metric| Spec::float(m.name, m.unit, format!("{}; null unless ok", m.definition));
+    let metric =
+        |m: &rows::Metric| Spec::float(m.name, m.unit, format!("{}; null unless ok", m.definition));
     columns.extend(METRICS.iter().map(metric));
     columns
 }
@@ -40,7 +41,10 @@ impl Operator for Requests {
 
     fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let parameters: OfLoad = settings.read()?;
-        Ok(Plan { parameters: rows::canonical(&parameters), columns: columns() })
+        Ok(Plan {
+            parameters: rows::canonical(&parameters),
+            columns: columns(),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -52,21 +56,40 @@ impl Operator for Requests {
         for (at, cell) in &load.cells {
             let cell = cell.get()?;
             let source = cell.requests_digest.to_string();
-            let chunks = cell.chunks_digest.map(|d| d.to_string()).unwrap_or_default();
+            let chunks = cell
+                .chunks_digest
+                .map(|d| d.to_string())
+                .unwrap_or_default();
             for timing in rows::timings(&cell) {
                 let request = timing.request;
                 let mut key = at.clone();
-                key.extend([Scalar::Int(request.request_id), Scalar::Int(request.attempt)]);
+                key.extend([
+                    Scalar::Int(request.request_id),
+                    Scalar::Int(request.attempt),
+                ]);
                 let tokens = |n: Option<i64>| n.map_or(Scalar::Null, Scalar::Int);
-                let mut values =
-                    vec![text(&request.status), tokens(request.prompt_tokens), tokens(request.output_tokens)];
+                let mut values = vec![
+                    text(&request.status),
+                    tokens(request.prompt_tokens),
+                    tokens(request.output_tokens),
+                ];
                 let value = |m: &rows::Metric| number(m.of(&timing).filter(|_| request.is_ok()));
                 values.extend(METRICS.iter().map(value));
                 let mut lineage = spans(&source, [timing.row]);
                 lineage.extend(spans(&chunks, timing.chunk_rows.iter().copied()));
-                rows.push(Row { key, values, lineage });
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage,
+                });
             }
         }
-        Ok(Frame { level: Level::Row, keys, specs: columns(), rows, missing: load.missing.clone() })
+        Ok(Frame {
+            level: Level::Row,
+            keys,
+            specs: columns(),
+            rows,
+            missing: load.missing.clone(),
+        })
     }
 }

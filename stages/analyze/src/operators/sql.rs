@@ -52,7 +52,9 @@ impl Parameters {
     fn described(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let units = self.units.keys().map(|name| ("units", name));
         let descriptions = self.descriptions.keys().map(|name| ("descriptions", name));
-        units.chain(descriptions).chain(self.ratios.keys().map(|name| ("ratios", name)))
+        units
+            .chain(descriptions)
+            .chain(self.ratios.keys().map(|name| ("ratios", name)))
     }
 }
 
@@ -98,8 +100,11 @@ impl Operator for Sql {
         let given: Parameters = settings.read()?;
         let shapes = shapes(&given.query, scope);
         let checked = query::check(&given.query, &shapes).map_err(|error| {
-            let known: BTreeSet<&str> =
-                shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect();
+            let known: BTreeSet<&str> = shapes
+                .iter()
+                .flat_map(|s| &s.columns)
+                .map(|c| c.name.as_str())
+                .collect();
             let problem = match &error {
                 QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
                 QueryError::NoColumn(name) => {
@@ -115,10 +120,17 @@ impl Operator for Sql {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let columns = checked.columns.iter().filter(|c| !given.keys.contains(&c.name));
-        let columns =
-            columns.map(|c| spec(&c.name, c.kind, (&c.unit, &c.description, &c.ratio), &given)).collect();
-        Ok(Plan { parameters: rows::canonical(&given), columns })
+        let columns = checked
+            .columns
+            .iter()
+            .filter(|c| !given.keys.contains(&c.name));
+        let columns = columns
+            .map(|c| spec(&c.name, c.kind, (&c.unit, &c.description, &c.ratio), &given))
+            .collect();
+        Ok(Plan {
+            parameters: rows::canonical(&given),
+            columns,
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -130,14 +142,17 @@ impl Operator for Sql {
             stop: Some(context.control.stop_flag()),
             ..Limits::default()
         };
-        let answer = sources.database.select(&given.query, &limits).map_err(|error| {
-            if error == QueryError::Stopped
-                && let Err(stopped) = context.control.check()
-            {
-                return stopped;
-            }
-            sources.explain(&error, context)
-        })?;
+        let answer = sources
+            .database
+            .select(&given.query, &limits)
+            .map_err(|error| {
+                if error == QueryError::Stopped
+                    && let Err(stopped) = context.control.check()
+                {
+                    return stopped;
+                }
+                sources.explain(&error, context)
+            })?;
         frame(&given, &answer, &sources)
     }
 }
@@ -146,24 +161,47 @@ impl Operator for Sql {
 fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
     let mentioned = query::mentioned(query);
     let mut shapes: Vec<Shape> = Vec::new();
-    for (name, specs) in scope.earlier.iter().filter(|(name, _)| mentioned.contains(*name)) {
+    for (name, specs) in scope
+        .earlier
+        .iter()
+        .filter(|(name, _)| mentioned.contains(*name))
+    {
         let columns = specs.iter().map(Spec::empty_column).collect();
-        shapes.push(Shape { name: name.clone(), columns, open: true });
+        shapes.push(Shape {
+            name: name.clone(),
+            columns,
+            open: true,
+        });
     }
     for name in scope.broken.iter().filter(|name| mentioned.contains(*name)) {
-        shapes.push(Shape { name: name.clone(), columns: Vec::new(), open: true });
+        shapes.push(Shape {
+            name: name.clone(),
+            columns: Vec::new(),
+            open: true,
+        });
     }
     let empty = [synthetic::requests_table(&[]), synthetic::chunks_table(&[])];
     for (output, table) in ["requests", "chunks"].into_iter().zip(empty) {
-        let columns: Vec<Column> =
-            table.iter().flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok())).collect();
-        for name in mentioned.iter().filter(|n| n.rsplit_once('.').is_some_and(|(_, o)| o == output)) {
-            shapes.push(Shape { name: name.clone(), columns: columns.clone(), open: true });
+        let columns: Vec<Column> = table
+            .iter()
+            .flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok()))
+            .collect();
+        for name in mentioned
+            .iter()
+            .filter(|n| n.rsplit_once('.').is_some_and(|(_, o)| o == output))
+        {
+            shapes.push(Shape {
+                name: name.clone(),
+                columns: columns.clone(),
+                open: true,
+            });
         }
     }
     for shape in shapes.iter_mut().filter(|s| s.columns.is_empty()) {
         // Nothing is known of it, and a table needs a column.
-        shape.columns.push(Column::new("unknown columns", ColumnData::Int(Vec::new())));
+        shape
+            .columns
+            .push(Column::new("unknown columns", ColumnData::Int(Vec::new())));
     }
     shapes
 }
@@ -181,10 +219,17 @@ fn misspelt(
     if shapes.iter().any(|s| scope.broken.contains(&s.name)) {
         return Vec::new();
     }
-    let known: BTreeSet<&str> = shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect();
+    let known: BTreeSet<&str> = shapes
+        .iter()
+        .flat_map(|s| &s.columns)
+        .map(|c| c.name.as_str())
+        .collect();
     let known: Vec<&str> = known.into_iter().collect();
     let mut problems = Vec::new();
-    for name in assumed.iter().filter(|n| n.len() >= SHORTEST && !given.keys.contains(n)) {
+    for name in assumed
+        .iter()
+        .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
+    {
         let hint = rows::did_you_mean(name, &known);
         if hint.starts_with("did you mean") {
             let message = format!("no table the query reads has a column `{name}`");
@@ -199,10 +244,16 @@ fn misspelt(
 fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    for column in columns.iter().filter(|c| c.name.is_empty() || !c.name.chars().all(word)) {
+    for column in columns
+        .iter()
+        .filter(|c| c.name.is_empty() || !c.name.chars().all(word))
+    {
         problems.push(
             settings
-                .problem(&at("query"), format!("`{}` is no name for a column", column.name))
+                .problem(
+                    &at("query"),
+                    format!("`{}` is no name for a column", column.name),
+                )
                 .hint("name it with `as`: lower-case letters, digits and underscores"),
         );
     }
@@ -211,11 +262,18 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         return problems;
     }
     let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
-    let keys =
-        given.keys.iter().enumerate().map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
-    let described =
-        given.described().map(|(of, k)| (vec![Step::Key(of.to_owned()), Step::Key(k.clone())], k));
-    for (route, name) in keys.chain(described).filter(|(_, n)| !known.contains(&n.as_str())) {
+    let keys = given
+        .keys
+        .iter()
+        .enumerate()
+        .map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
+    let described = given
+        .described()
+        .map(|(of, k)| (vec![Step::Key(of.to_owned()), Step::Key(k.clone())], k));
+    for (route, name) in keys
+        .chain(described)
+        .filter(|(_, n)| !known.contains(&n.as_str()))
+    {
         problems.push(
             settings
                 .problem(&route, format!("the query returns no column `{name}`"))
@@ -229,8 +287,18 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
 type Own<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<Ratio>);
 
 fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spec {
-    let unit = given.units.get(name).or(own.0.as_ref()).cloned().unwrap_or_default();
-    let description = given.descriptions.get(name).or(own.1.as_ref()).filter(|d| !d.is_empty()).cloned();
+    let unit = given
+        .units
+        .get(name)
+        .or(own.0.as_ref())
+        .cloned()
+        .unwrap_or_default();
+    let description = given
+        .descriptions
+        .get(name)
+        .or(own.1.as_ref())
+        .filter(|d| !d.is_empty())
+        .cloned();
     let description = description.unwrap_or_else(|| "as the query computes it".to_owned());
     let mut spec = match kind {
         Some(Kind::Int) => Spec::int(name, &unit, description),
@@ -239,9 +307,15 @@ fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spe
         // What only the rows will tell is taken for a number until then.
         Some(Kind::Float) | None => Spec::float(name, &unit, description),
     };
-    let declared =
-        |q: &Quotient| Ratio { numerator: q.numerator.clone(), denominator: q.denominator.clone() };
-    spec.ratio = given.ratios.get(name).map(declared).or_else(|| own.2.clone());
+    let declared = |q: &Quotient| Ratio {
+        numerator: q.numerator.clone(),
+        denominator: q.denominator.clone(),
+    };
+    spec.ratio = given
+        .ratios
+        .get(name)
+        .map(declared)
+        .or_else(|| own.2.clone());
     spec
 }
 
@@ -255,13 +329,25 @@ struct Sources {
 impl Sources {
     fn new() -> Result<Self, Failure> {
         let database = Database::new().map_err(|e| Failure::failed(e.to_string()))?;
-        Ok(Self { database, rows: BTreeMap::new() })
+        Ok(Self {
+            database,
+            rows: BTreeMap::new(),
+        })
     }
 
     fn fill(&mut self, mentioned: &BTreeSet<String>, context: &Context<'_>) -> Result<(), Failure> {
-        for (name, frame) in context.tables.iter().filter(|(name, _)| mentioned.contains(*name)) {
+        for (name, frame) in context
+            .tables
+            .iter()
+            .filter(|(name, _)| mentioned.contains(*name))
+        {
             let (table, _) = frame.tables("", "")?;
-            self.add(name, &table, spans(name, 0..table.rows()), frame.missing.clone())?;
+            self.add(
+                name,
+                &table,
+                spans(name, 0..table.rows()),
+                frame.missing.clone(),
+            )?;
         }
         for load in context.loads {
             let raw: [(&str, MakeRaw); 2] = [("requests", raw_requests), ("chunks", raw_chunks)];
@@ -283,7 +369,9 @@ impl Sources {
         spans: Vec<Span>,
         missing: Vec<Missing>,
     ) -> Result<(), Failure> {
-        self.database.add(name, table).map_err(|e| Failure::failed(e.to_string()))?;
+        self.database
+            .add(name, table)
+            .map_err(|e| Failure::failed(e.to_string()))?;
         self.rows.insert(name.to_owned(), (spans, missing));
         Ok(())
     }
@@ -292,18 +380,28 @@ impl Sources {
         let failure = Failure::failed(error.to_string());
         match error {
             QueryError::NoTable(name) => {
-                let raw = context
-                    .loads
-                    .iter()
-                    .flat_map(|l| [format!("{}.requests", l.stage), format!("{}.chunks", l.stage)]);
+                let raw = context.loads.iter().flat_map(|l| {
+                    [
+                        format!("{}.requests", l.stage),
+                        format!("{}.chunks", l.stage),
+                    ]
+                });
                 let known: Vec<String> = context.tables.keys().cloned().chain(raw).collect();
-                failure.hint(rows::did_you_mean(name, &known.iter().map(String::as_str).collect::<Vec<_>>()))
+                failure.hint(rows::did_you_mean(
+                    name,
+                    &known.iter().map(String::as_str).collect::<Vec<_>>(),
+                ))
             }
             QueryError::NoColumn(name) => {
                 let tables = self.database.names();
-                let columns = tables.iter().flat_map(|t| self.database.columns(t).unwrap_or_default());
+                let columns = tables
+                    .iter()
+                    .flat_map(|t| self.database.columns(t).unwrap_or_default());
                 let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                failure.hint(rows::did_you_mean(name, &known.into_iter().collect::<Vec<_>>()))
+                failure.hint(rows::did_you_mean(
+                    name,
+                    &known.into_iter().collect::<Vec<_>>(),
+                ))
             }
             _ => failure,
         }
@@ -314,21 +412,30 @@ impl Sources {
 type MakeRaw = fn(&CellRows) -> Option<(Result<Table, artifacts::TableError>, String)>;
 
 fn raw_requests(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
-    Some((synthetic::requests_table(&cell.requests), cell.requests_digest.to_string()))
+    Some((
+        synthetic::requests_table(&cell.requests),
+        cell.requests_digest.to_string(),
+    ))
 }
 
 fn raw_chunks(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
-    Some((synthetic::chunks_table(&cell.chunks), cell.chunks_digest?.to_string()))
+    Some((
+        synthetic::chunks_table(&cell.chunks),
+        cell.chunks_digest?.to_string(),
+    ))
 }
 
 /// Returns the raw rows of all cells under each other, the axes before them.
 fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> {
-    let wrong = |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
+    let wrong =
+        |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
     let (mut tables, mut spans_of_all, mut axes) =
         (Vec::new(), Vec::new(), vec![Vec::new(); load.axes.len()]);
     for (at, cell) in &load.cells {
         let rows = cell.get()?;
-        let Some((table, digest)) = make(&rows) else { continue };
+        let Some((table, digest)) = make(&rows) else {
+            continue;
+        };
         let table = table.map_err(wrong)?;
         for (values, value) in axes.iter_mut().zip(at) {
             values.extend(std::iter::repeat_n(value.clone(), table.rows()));
@@ -338,7 +445,11 @@ fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> 
     }
     let mut columns = Vec::new();
     for (name, values) in load.axes.iter().zip(&axes) {
-        columns.push(Column::from_scalars(name, values).map_err(wrong)?.describe("axis"));
+        columns.push(
+            Column::from_scalars(name, values)
+                .map_err(wrong)?
+                .describe("axis"),
+        );
     }
     let names = tables.first().map(Table::names).unwrap_or_default();
     for name in names {
@@ -351,7 +462,10 @@ fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> 
         columns.push(whole);
     }
     if columns.is_empty() {
-        return Err(Failure::failed(format!("no cell of `{}` has such rows", load.stage)));
+        return Err(Failure::failed(format!(
+            "no cell of `{}` has such rows",
+            load.stage
+        )));
     }
     Ok((Table::new(columns).map_err(wrong)?, spans_of_all))
 }
@@ -373,15 +487,23 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
     let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
     let names = table.names();
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    for name in given.keys.iter().chain(given.described().map(|(_, name)| name)) {
+    for name in given
+        .keys
+        .iter()
+        .chain(given.described().map(|(_, name)| name))
+    {
         if !names.contains(name) {
-            return Err(Failure::failed(format!("the query returns no column `{name}`"))
-                .hint(rows::did_you_mean(name, &known)));
+            return Err(
+                Failure::failed(format!("the query returns no column `{name}`"))
+                    .hint(rows::did_you_mean(name, &known)),
+            );
         }
     }
     if given.keys.is_empty() && table.rows() > 1 {
-        return Err(Failure::failed("the query returns several rows and no `keys` tell them apart")
-            .hint("name the columns that name a row with `keys`"));
+        return Err(Failure::failed(
+            "the query returns several rows and no `keys` tell them apart",
+        )
+        .hint("name the columns that name a row with `keys`"));
     }
     let values: Vec<&String> = names.iter().filter(|n| !given.keys.contains(n)).collect();
     let mut specs = Vec::new();
@@ -393,7 +515,12 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
             ColumnData::Text(_) => Kind::Text,
             ColumnData::Bool(_) => Kind::Bool,
         };
-        specs.push(spec(name, Some(kind), (&column.unit, &column.description, &column.ratio), given));
+        specs.push(spec(
+            name,
+            Some(kind),
+            (&column.unit, &column.description, &column.ratio),
+            given,
+        ));
     }
     let (mut lineage, mut missing) = (Vec::new(), Vec::<Missing>::new());
     for (spans, gone) in answer.read.iter().filter_map(|name| sources.rows.get(name)) {
@@ -407,10 +534,23 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
     let mut rows = Vec::new();
     for row in 0..table.rows() {
         let all = |names: &mut dyn Iterator<Item = &String>| {
-            names.map(|n| table.value(n, row)).collect::<Result<Vec<Scalar>, _>>().map_err(wrong)
+            names
+                .map(|n| table.value(n, row))
+                .collect::<Result<Vec<Scalar>, _>>()
+                .map_err(wrong)
         };
         let key = all(&mut given.keys.iter())?;
-        rows.push(Row { key, values: all(&mut values.iter().copied())?, lineage: lineage.clone() });
+        rows.push(Row {
+            key,
+            values: all(&mut values.iter().copied())?,
+            lineage: lineage.clone(),
+        });
     }
-    Ok(Frame { level: given.level.level(), keys: given.keys.clone(), specs, rows, missing })
+    Ok(Frame {
+        level: given.level.level(),
+        keys: given.keys.clone(),
+        specs,
+        rows,
+        missing,
+    })
 }

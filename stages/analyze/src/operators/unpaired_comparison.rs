@@ -8,8 +8,8 @@ use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Bootstrap, Continuity, Sample, cliffs_delta, cohens_d, hedges_g, mann_whitney_u, permutation_test_means,
-    pooled_t, tost_welch, welch_t,
+    Bootstrap, Continuity, Sample, cliffs_delta, cohens_d, hedges_g, mann_whitney_u,
+    permutation_test_means, pooled_t, tost_welch, welch_t,
 };
 
 use crate::frame::{Frame, Spec, count, number, spans, text};
@@ -121,7 +121,10 @@ fn columns(given: &Parameters) -> Vec<Spec> {
         Spec::text("b", "the second side, the base"),
         Spec::int("n_a", "1", format!("values of {a}")),
         Spec::int("n_b", "1", format!("values of {b}")),
-        Spec::text("missing", "cells that should have contributed and did not; null if none"),
+        Spec::text(
+            "missing",
+            "cells that should have contributed and did not; null if none",
+        ),
         Spec::float("mean_a", "", format!("mean of {a}, in the metric's unit")),
         Spec::float("mean_b", "", format!("mean of {b}, in the metric's unit")),
         Spec::float("mean_delta", "", "mean_a − mean_b, in the metric's unit"),
@@ -130,13 +133,29 @@ fn columns(given: &Parameters) -> Vec<Spec> {
     columns.extend([
         Spec::text("test", "the test that decides, and its distribution"),
         Spec::float("statistic", "1", "U of a, or t; null for permutation"),
-        Spec::float("df", "1", "degrees of freedom of t; null for the other tests"),
+        Spec::float(
+            "df",
+            "1",
+            "degrees of freedom of t; null for the other tests",
+        ),
     ]);
     columns.extend(Terms::p_columns());
     columns.extend([
-        Spec::float("cohens_d", "1", "mean_delta ÷ pooled standard deviation; null without spread"),
-        Spec::float("hedges_g", "1", "cohens_d with the exact small-sample factor"),
-        Spec::float("cliffs_delta", "1", "P(a > b) − P(a < b) over all pairs of values"),
+        Spec::float(
+            "cohens_d",
+            "1",
+            "mean_delta ÷ pooled standard deviation; null without spread",
+        ),
+        Spec::float(
+            "hedges_g",
+            "1",
+            "cohens_d with the exact small-sample factor",
+        ),
+        Spec::float(
+            "cliffs_delta",
+            "1",
+            "P(a > b) − P(a < b) over all pairs of values",
+        ),
     ]);
     columns.extend(terms.decision_columns("Welch"));
     columns
@@ -168,11 +187,18 @@ impl Operator for UnpairedComparison {
             if !given.over.iter().any(|over| over == axis) {
                 let known: Vec<&str> = given.over.iter().map(String::as_str).collect();
                 let message = format!("`{axis}` is not among `over`");
-                problems.push(settings.problem(&place, message).hint(rows::did_you_mean(axis, &known)));
+                problems.push(
+                    settings
+                        .problem(&place, message)
+                        .hint(rows::did_you_mean(axis, &known)),
+                );
             }
         }
         if problems.is_empty() {
-            Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+            Ok(Plan {
+                columns: columns(&given),
+                parameters: rows::canonical(&given),
+            })
         } else {
             Err(problems)
         }
@@ -195,11 +221,19 @@ impl Operator for UnpairedComparison {
                 context.control.check()?;
                 let on = |label: &str| {
                     let rows = members.iter().copied();
-                    rows.filter(|row| from.rows[*row].key[axis].to_string() == label).collect()
+                    rows.filter(|row| from.rows[*row].key[axis].to_string() == label)
+                        .collect()
                 };
-                let side = |label: &str| Side::new(from, on(label), &given.columns[column], &cluster);
+                let side =
+                    |label: &str| Side::new(from, on(label), &given.columns[column], &cluster);
                 let (a, b) = given.pair.labels();
-                tests.push(compare(&given, &stratum, column, (side(&a), side(&b)), &bootstrap));
+                tests.push(compare(
+                    &given,
+                    &stratum,
+                    column,
+                    (side(&a), side(&b)),
+                    &bootstrap,
+                ));
             }
         }
         Ok(terms.table(tests, columns(&given), (from, from), &bootstrap, values))
@@ -217,13 +251,29 @@ struct Side {
 
 impl Side {
     fn new(from: &Frame, rows: Vec<usize>, column: &str, cluster: &[usize]) -> Self {
-        let valued: Vec<(usize, f64)> =
-            rows.into_iter().filter_map(|row| Some((row, from.number(row, column)?))).collect();
-        let label = |row: usize| cluster.iter().map(|c| from.rows[row].key[*c].clone()).collect();
-        let labelled = || valued.iter().map(|(row, value)| (label(*row), *value)).collect();
+        let valued: Vec<(usize, f64)> = rows
+            .into_iter()
+            .filter_map(|row| Some((row, from.number(row, column)?)))
+            .collect();
+        let label = |row: usize| {
+            cluster
+                .iter()
+                .map(|c| from.rows[row].key[*c].clone())
+                .collect()
+        };
+        let labelled = || {
+            valued
+                .iter()
+                .map(|(row, value)| (label(*row), *value))
+                .collect()
+        };
         Self {
             sample: Sample::new(valued.iter().map(|(_, value)| *value)).ok(),
-            clusters: if cluster.is_empty() { Vec::new() } else { clusters(labelled()) },
+            clusters: if cluster.is_empty() {
+                Vec::new()
+            } else {
+                clusters(labelled())
+            },
             rows: valued.into_iter().map(|(row, _)| row).collect(),
         }
     }
@@ -250,15 +300,22 @@ fn compare(
     let (mut statistic, mut df, mut p) = (None, None, None);
     match given.test {
         Test::MannWhitney => {
-            let continuity =
-                if given.continuity_correction { Continuity::Corrected } else { Continuity::None };
+            let continuity = if given.continuity_correction {
+                Continuity::Corrected
+            } else {
+                Continuity::None
+            };
             if let Some(found) = both.and_then(|(a, b)| mann_whitney_u(a, b, continuity)) {
                 (statistic, p) = (Some(found.u), Some(found.p));
                 test = format!("{test}, {}", found.method.word());
             }
         }
         Test::WelchT | Test::StudentT => {
-            let of = if given.test == Test::WelchT { welch_t } else { pooled_t };
+            let of = if given.test == Test::WelchT {
+                welch_t
+            } else {
+                pooled_t
+            };
             if let Some(found) = both.and_then(|(a, b)| of(a, b)) {
                 (statistic, df, p) = (Some(found.t), Some(found.df), Some(found.p));
             }
@@ -282,20 +339,42 @@ fn compare(
         delta: both.map(|(a, b)| a.mean() - b.mean()),
         interval,
         p,
-        tost_p: both.zip(margin).and_then(|((a, b), margin)| tost_welch(a, b, margin)).map(|t| t.p),
+        tost_p: both
+            .zip(margin)
+            .and_then(|((a, b), margin)| tost_welch(a, b, margin))
+            .map(|t| t.p),
         lineage: spans(&given.from, [a.rows, b.rows].concat()),
-        own: Unpaired { a: a.sample, b: b.sample, test, statistic, df },
+        own: Unpaired {
+            a: a.sample,
+            b: b.sample,
+            test,
+            statistic,
+            df,
+        },
     }
 }
 
 /// The values of a comparison before the last five.
 fn values(test: &Compared<Unpaired>, shared: Shared) -> Vec<Scalar> {
-    let Unpaired { a, b, test: name, statistic, df } = &test.own;
+    let Unpaired {
+        a,
+        b,
+        test: name,
+        statistic,
+        df,
+    } = &test.own;
     let size = |s: &Option<Sample>| count(s.as_ref().map_or(0, Sample::len));
     let mean = |s: &Option<Sample>| number(s.as_ref().map(Sample::mean));
     let both = a.as_ref().zip(b.as_ref());
     let mut values = shared.sides.to_vec();
-    values.extend([size(a), size(b), shared.missing, mean(a), mean(b), number(test.delta)]);
+    values.extend([
+        size(a),
+        size(b),
+        shared.missing,
+        mean(a),
+        mean(b),
+        number(test.delta),
+    ]);
     values.extend(shared.interval);
     values.extend([text(name), number(*statistic), number(*df)]);
     values.extend(shared.p);

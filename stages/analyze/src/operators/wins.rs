@@ -35,10 +35,26 @@ fn columns(given: &Parameters) -> Vec<Spec> {
     let (column, tie) = (&given.column, given.tie_within);
     vec![
         Spec::int("n", "1", "contests in which every contender has a value"),
-        Spec::int("incomplete", "1", "contests in which one has none: not counted"),
-        Spec::int("strict_wins", "1", format!("contests in which its {column} is the one best value")),
-        Spec::int("wins", "1", format!("contests it wins with no other within {tie} of the best, relative")),
-        Spec::int("ties", "1", format!("contests in which it is within {tie} of the best and not alone")),
+        Spec::int(
+            "incomplete",
+            "1",
+            "contests in which one has none: not counted",
+        ),
+        Spec::int(
+            "strict_wins",
+            "1",
+            format!("contests in which its {column} is the one best value"),
+        ),
+        Spec::int(
+            "wins",
+            "1",
+            format!("contests it wins with no other within {tie} of the best, relative"),
+        ),
+        Spec::int(
+            "ties",
+            "1",
+            format!("contests in which it is within {tie} of the best and not alone"),
+        ),
         Spec::float("win_rate", "1", "wins ÷ n"),
     ]
 }
@@ -62,8 +78,16 @@ impl Operator for Wins {
 
     fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
         let given: Parameters = settings.read()?;
-        contested(settings, scope, (&given.from, &given.column), given.tie_within)?;
-        Ok(Plan { columns: columns(&given), parameters: rows::canonical(&given) })
+        contested(
+            settings,
+            scope,
+            (&given.from, &given.column),
+            given.tie_within,
+        )?;
+        Ok(Plan {
+            columns: columns(&given),
+            parameters: rows::canonical(&given),
+        })
     }
 
     fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -77,11 +101,17 @@ impl Operator for Wins {
         for (index, (_, members)) in strata.iter().enumerate() {
             members.iter().for_each(|m| stratum_of[*m] = index);
         }
-        let contests: Vec<Vec<usize>> = from.groups(&contest).into_iter().map(|(_, rows)| rows).collect();
+        let contests: Vec<Vec<usize>> = from
+            .groups(&contest)
+            .into_iter()
+            .map(|(_, rows)| rows)
+            .collect();
         let mut rows = Vec::new();
         for (index, (stratum, members)) in strata.into_iter().enumerate() {
-            let mut contenders: Vec<Scalar> =
-                members.iter().map(|m| from.rows[*m].key[among].clone()).collect();
+            let mut contenders: Vec<Scalar> = members
+                .iter()
+                .map(|m| from.rows[*m].key[among].clone())
+                .collect();
             contenders.sort_by(rows::compare);
             contenders.dedup();
             let mut tallies = vec![Tally::default(); contenders.len()];
@@ -113,13 +143,23 @@ impl Operator for Wins {
                     count(tally.ties),
                     number(rate),
                 ];
-                rows.push(Row { key, values, lineage: spans(&given.from, members.iter().copied()) });
+                rows.push(Row {
+                    key,
+                    values,
+                    lineage: spans(&given.from, members.iter().copied()),
+                });
             }
         }
         let mut keys = given.by.clone();
         keys.push(given.among.clone());
         let missing = from.missing.clone();
-        Ok(Frame { level: Level::Marginal, keys, specs: columns(&given), rows, missing })
+        Ok(Frame {
+            level: Level::Marginal,
+            keys,
+            specs: columns(&given),
+            rows,
+            missing,
+        })
     }
 }
 

@@ -90,7 +90,11 @@ impl Ask<'_> {
     /// The prompt as chat messages, the turns so far before it.
     fn messages(&self) -> Value {
         let message = |role: &str, content: &str| json!({"role": role, "content": content});
-        let mut messages: Vec<Value> = self.system.iter().map(|system| message("system", system)).collect();
+        let mut messages: Vec<Value> = self
+            .system
+            .iter()
+            .map(|system| message("system", system))
+            .collect();
         for turn in self.history {
             messages.push(message("user", &turn.said));
             messages.push(message("assistant", &turn.answered));
@@ -200,7 +204,10 @@ impl Api {
 
     /// Returns whether the API can be told to ignore the end of sequence.
     pub fn can_be_exact(self) -> bool {
-        !matches!(self, Self::TgiGenerate | Self::OllamaGenerate | Self::OllamaChat)
+        !matches!(
+            self,
+            Self::TgiGenerate | Self::OllamaGenerate | Self::OllamaChat
+        )
     }
 
     /// Returns the path requests go to.
@@ -236,7 +243,15 @@ impl Api {
     ) -> Value {
         let system = workload.system.as_deref();
         let schema = workload.structured.as_ref().and_then(|s| s.schema.as_ref());
-        let ask = Ask { model, prompt, system, history, schema, sampling: &workload.sampling, delivery };
+        let ask = Ask {
+            model,
+            prompt,
+            system,
+            history,
+            schema,
+            sampling: &workload.sampling,
+            delivery,
+        };
         let mut body = match self {
             Self::OpenaiCompletions => openai::completions_body(&ask),
             Self::OpenaiChat => openai::chat_body(&ask),
@@ -269,7 +284,9 @@ impl Api {
 /// Returns the text of an error object or string under `error`.
 pub(crate) fn error_in(event: &Value) -> Option<String> {
     let error = event.get("error").filter(|e| !e.is_null())?;
-    let text = error.as_str().or_else(|| error.get("message").and_then(Value::as_str));
+    let text = error
+        .as_str()
+        .or_else(|| error.get("message").and_then(Value::as_str));
     Some(text.map_or_else(|| error.to_string(), str::to_owned))
 }
 
@@ -282,7 +299,8 @@ fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Optio
 
 /// Returns text unless it is empty: an event without text is no chunk.
 fn new_text(text: Option<&str>) -> Option<Text> {
-    text.filter(|t| !t.is_empty()).map(|t| Text::New(t.to_owned()))
+    text.filter(|t| !t.is_empty())
+        .map(|t| Text::New(t.to_owned()))
 }
 
 /// Returns reasoning unless it is empty.

@@ -7,7 +7,17 @@ use super::{Ask, Server, Told, insert, new_reasoning, new_text};
 pub(super) fn generate_body(ask: &Ask<'_>) -> Map<String, Value> {
     let mut body = common(ask);
     // The system message has a field of its own.
-    insert(&mut body, "prompt", Some(Ask { system: None, ..*ask }.text()));
+    insert(
+        &mut body,
+        "prompt",
+        Some(
+            Ask {
+                system: None,
+                ..*ask
+            }
+            .text(),
+        ),
+    );
     insert(&mut body, "system", ask.system);
     body
 }
@@ -34,8 +44,12 @@ fn common(ask: &Ask<'_>) -> Map<String, Value> {
 
 pub(super) fn read(event: &Value) -> Told {
     let message = &event["message"];
-    let text = event["response"].as_str().or_else(|| message["content"].as_str());
-    let thinking = event["thinking"].as_str().or_else(|| message["thinking"].as_str());
+    let text = event["response"]
+        .as_str()
+        .or_else(|| message["content"].as_str());
+    let thinking = event["thinking"]
+        .as_str()
+        .or_else(|| message["thinking"].as_str());
     let done = event["done"].as_bool() == Some(true);
     let ms = |key: &str| event[key].as_f64().map(|ns| ns / 1e6);
     Told {

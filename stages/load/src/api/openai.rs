@@ -36,7 +36,11 @@ fn common(ask: &Ask<'_>) -> Map<String, Value> {
             json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": true}})
         }),
     );
-    insert(&mut body, "stream_options", ask.streamed().then(|| json!({"include_usage": true})));
+    insert(
+        &mut body,
+        "stream_options",
+        ask.streamed().then(|| json!({"include_usage": true})),
+    );
     body
 }
 
@@ -45,7 +49,11 @@ pub(super) fn read(event: &Value) -> Told {
     let usage = &event["usage"];
     let parts = [&choice["delta"], &choice["message"]];
     let of = |keys: &[&str]| {
-        let text = |part: &Value| keys.iter().find_map(|key| part[*key].as_str()).map(str::to_owned);
+        let text = |part: &Value| {
+            keys.iter()
+                .find_map(|key| part[*key].as_str())
+                .map(str::to_owned)
+        };
         parts.into_iter().filter_map(text).collect::<String>()
     };
     let text = choice["text"].as_str().unwrap_or_default().to_owned() + &of(&["content"]);

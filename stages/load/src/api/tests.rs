@@ -19,16 +19,28 @@ fn prompt(text: &str, mode: OutputMode) -> Prompt {
 
 fn workload(more: &Value) -> Workload {
     let mut workload = json!({"prompts": {"words": {"length": 1}}, "output": {"tokens": 1}});
-    workload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    workload
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     serde_json::from_value(workload).unwrap()
 }
 
 fn body(api: Api, more: &Value, history: &[Exchange]) -> Value {
-    api.body("m", &workload(more), &prompt("and you?", OutputMode::Cap), history, Delivery::Streamed)
+    api.body(
+        "m",
+        &workload(more),
+        &prompt("and you?", OutputMode::Cap),
+        history,
+        Delivery::Streamed,
+    )
 }
 
 fn talk() -> Vec<Exchange> {
-    vec![Exchange { said: "hello".to_owned(), answered: " hi there".to_owned() }]
+    vec![Exchange {
+        said: "hello".to_owned(),
+        answered: " hi there".to_owned(),
+    }]
 }
 
 #[test]
@@ -55,7 +67,12 @@ fn other_apis_get_the_turns_so_far_as_text_that_goes_on_where_it_ended() {
             (Api::SglangGenerate, "text"),
             (Api::OllamaGenerate, "prompt"),
         ]
-        .map(|(api, field)| body(api, &json!({}), history)[field].as_str().unwrap().to_owned())
+        .map(|(api, field)| {
+            body(api, &json!({}), history)[field]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
     };
     for text in text(&talk()) {
         assert_eq!(text, "hello hi there\n\nand you?");
@@ -70,7 +87,10 @@ fn each_api_is_told_the_schema_in_its_own_words() {
     let schema = json!({"type": "object"});
     let body = |api| body(api, &json!({"structured": {"schema": schema}}), &[]);
     for api in [Api::OpenaiCompletions, Api::OpenaiChat] {
-        assert_eq!(body(api)["response_format"]["json_schema"]["schema"], schema);
+        assert_eq!(
+            body(api)["response_format"]["json_schema"]["schema"],
+            schema
+        );
         assert_eq!(body(api)["response_format"]["type"], "json_schema");
     }
     assert_eq!(body(Api::LlamaCppCompletion)["json_schema"], schema);
@@ -78,7 +98,10 @@ fn each_api_is_told_the_schema_in_its_own_words() {
         body(Api::TgiGenerate)["parameters"]["grammar"],
         json!({"type": "json", "value": {"type": "object"}})
     );
-    assert_eq!(body(Api::SglangGenerate)["sampling_params"]["json_schema"], "{\"type\":\"object\"}");
+    assert_eq!(
+        body(Api::SglangGenerate)["sampling_params"]["json_schema"],
+        "{\"type\":\"object\"}"
+    );
     for api in [Api::OllamaGenerate, Api::OllamaChat] {
         assert_eq!(body(api)["format"], schema);
     }
@@ -95,12 +118,22 @@ fn each_api_is_told_the_schema_in_its_own_words() {
 #[test]
 fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
     let body = |api: Api| {
-        let workload = workload(&json!({"sampling": {"temperature": 0.5, "top-p": 0.9, "seed": 3}}));
-        api.body("m", &workload, &prompt("x", OutputMode::Exact), &[], Delivery::Streamed)
+        let workload =
+            workload(&json!({"sampling": {"temperature": 0.5, "top-p": 0.9, "seed": 3}}));
+        api.body(
+            "m",
+            &workload,
+            &prompt("x", OutputMode::Exact),
+            &[],
+            Delivery::Streamed,
+        )
     };
     for api in [Api::OpenaiCompletions, Api::OpenaiChat] {
         let body = body(api);
-        assert_eq!((&body["max_tokens"], &body["ignore_eos"]), (&json!(9), &json!(true)));
+        assert_eq!(
+            (&body["max_tokens"], &body["ignore_eos"]),
+            (&json!(9), &json!(true))
+        );
         assert_eq!(
             (&body["temperature"], &body["top_p"], &body["seed"]),
             (&json!(0.5), &json!(0.9), &json!(3))
@@ -108,10 +141,16 @@ fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
         assert_eq!(body["stream_options"]["include_usage"], true);
     }
     let llama = body(Api::LlamaCppCompletion);
-    assert_eq!((&llama["n_predict"], &llama["ignore_eos"]), (&json!(9), &json!(true)));
+    assert_eq!(
+        (&llama["n_predict"], &llama["ignore_eos"]),
+        (&json!(9), &json!(true))
+    );
     let tgi = body(Api::TgiGenerate);
     assert_eq!(tgi["parameters"]["max_new_tokens"], 9);
-    assert_eq!((&tgi["parameters"]["do_sample"], &tgi["parameters"]["seed"]), (&json!(true), &json!(3)));
+    assert_eq!(
+        (&tgi["parameters"]["do_sample"], &tgi["parameters"]["seed"]),
+        (&json!(true), &json!(3))
+    );
     let sglang = body(Api::SglangGenerate);
     assert_eq!(sglang["sampling_params"]["max_new_tokens"], 9);
     assert_eq!(sglang["sampling_params"]["ignore_eos"], true);
@@ -123,22 +162,46 @@ fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
 
 #[test]
 fn extra_fields_win_over_ours() {
-    let body = body(Api::OpenaiChat, &json!({"extra": {"max_tokens": 1, "guided_json": {}}}), &[]);
-    assert_eq!((&body["max_tokens"], &body["guided_json"]), (&json!(1), &json!({})));
+    let body = body(
+        Api::OpenaiChat,
+        &json!({"extra": {"max_tokens": 1, "guided_json": {}}}),
+        &[],
+    );
+    assert_eq!(
+        (&body["max_tokens"], &body["guided_json"]),
+        (&json!(1), &json!({}))
+    );
 }
 
 #[test]
 fn reasoning_is_told_apart_from_the_answer() {
     for (event, reasoning, text) in [
-        (json!({"choices": [{"delta": {"role": "assistant", "content": null}}]}), None, None),
-        (json!({"choices": [{"delta": {"reasoning_content": "hm"}}]}), Some("hm"), None),
-        (json!({"choices": [{"delta": {"reasoning": "hm", "content": ""}}]}), Some("hm"), None),
-        (json!({"choices": [{"delta": {"content": "yes"}}]}), None, Some("yes")),
+        (
+            json!({"choices": [{"delta": {"role": "assistant", "content": null}}]}),
+            None,
+            None,
+        ),
+        (
+            json!({"choices": [{"delta": {"reasoning_content": "hm"}}]}),
+            Some("hm"),
+            None,
+        ),
+        (
+            json!({"choices": [{"delta": {"reasoning": "hm", "content": ""}}]}),
+            Some("hm"),
+            None,
+        ),
+        (
+            json!({"choices": [{"delta": {"content": "yes"}}]}),
+            None,
+            Some("yes"),
+        ),
     ] {
         let told = Api::OpenaiChat.read(&event);
         assert_eq!(told.reasoning.as_deref(), reasoning, "{event}");
         assert_eq!(told.text, text.map(|t| Text::New(t.to_owned())), "{event}");
     }
-    let told = Api::OllamaChat.read(&json!({"message": {"thinking": "hm", "content": ""}, "done": false}));
+    let told =
+        Api::OllamaChat.read(&json!({"message": {"thinking": "hm", "content": ""}, "done": false}));
     assert_eq!((told.reasoning.as_deref(), told.text), (Some("hm"), None));
 }

@@ -6,15 +6,28 @@ use super::{Ask, Told, insert, new_text};
 
 pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
     let mut parameters = Map::new();
-    insert(&mut parameters, "max_new_tokens", Some(ask.prompt.output_tokens));
+    insert(
+        &mut parameters,
+        "max_new_tokens",
+        Some(ask.prompt.output_tokens),
+    );
     // Temperature 0 is refused; greedy is said by not sampling.
     let greedy = ask.sampling.temperature == 0.0;
     insert(&mut parameters, "do_sample", Some(!greedy));
-    insert(&mut parameters, "temperature", (!greedy).then_some(ask.sampling.temperature));
+    insert(
+        &mut parameters,
+        "temperature",
+        (!greedy).then_some(ask.sampling.temperature),
+    );
     insert(&mut parameters, "top_p", ask.sampling.top_p);
     insert(&mut parameters, "seed", ask.sampling.seed);
     insert(&mut parameters, "details", Some(true));
-    insert(&mut parameters, "grammar", ask.schema.map(|schema| json!({"type": "json", "value": schema})));
+    insert(
+        &mut parameters,
+        "grammar",
+        ask.schema
+            .map(|schema| json!({"type": "json", "value": schema})),
+    );
     let mut body = Map::new();
     insert(&mut body, "inputs", Some(ask.text()));
     body.insert("parameters".to_owned(), json!(parameters));
@@ -25,13 +38,20 @@ pub(super) fn read(event: &Value) -> Told {
     let token = &event["token"];
     let details = &event["details"];
     let special = token["special"].as_bool() == Some(true);
-    let text = if token.is_object() { token["text"].as_str() } else { event["generated_text"].as_str() };
+    let text = if token.is_object() {
+        token["text"].as_str()
+    } else {
+        event["generated_text"].as_str()
+    };
     let finish_reason = details["finish_reason"].as_str().map(str::to_owned);
     Told {
         text: if special { None } else { new_text(text) },
         tokens: token.is_object().then_some(1),
         output_tokens: details["generated_tokens"].as_i64(),
-        prompt_tokens: details["prefill"].as_array().filter(|p| !p.is_empty()).map(|p| p.len() as i64),
+        prompt_tokens: details["prefill"]
+            .as_array()
+            .filter(|p| !p.is_empty())
+            .map(|p| p.len() as i64),
         last: finish_reason.is_some(),
         finish_reason,
         ..Told::default()

@@ -42,7 +42,13 @@ pub struct Account {
 
 impl Default for Account {
     fn default() -> Self {
-        Self { concurrency: Vec::new(), requests: 64, words: 64, tokens: 32, api: None }
+        Self {
+            concurrency: Vec::new(),
+            requests: 64,
+            words: 64,
+            tokens: 32,
+            api: None,
+        }
     }
 }
 
@@ -52,7 +58,9 @@ impl Account {
         if !self.concurrency.is_empty() {
             return self.concurrency.clone();
         }
-        std::iter::once(1).chain(slots.filter(|slots| *slots > 1)).collect()
+        std::iter::once(1)
+            .chain(slots.filter(|slots| *slots > 1))
+            .collect()
     }
 
     /// Says what is wrong: the setting and why.
@@ -60,7 +68,10 @@ impl Account {
         let mut problems = Vec::new();
         let mut at_least = |setting, value: u64, least: u64| {
             if value < least {
-                problems.push((setting, format!("{setting} must be at least {least}, got {value}")));
+                problems.push((
+                    setting,
+                    format!("{setting} must be at least {least}, got {value}"),
+                ));
             }
         };
         for clients in &self.concurrency {
@@ -110,10 +121,14 @@ pub struct Accounted {
 impl Accounted {
     /// Counts the rows of a closed loop.
     pub(super) fn of(concurrency: u32, rows: &[RequestRow]) -> Self {
-        let measured = || rows.iter().filter(|r| r.phase == Phase::Measured && !r.superseded);
+        let measured = || {
+            rows.iter()
+                .filter(|r| r.phase == Phase::Measured && !r.superseded)
+        };
         let answered = || measured().filter(|r| r.status == RequestStatus::Ok);
-        let beyond =
-            |of: fn(&RequestRow) -> Option<f64>| Distribution::of(answered().filter_map(of).collect());
+        let beyond = |of: fn(&RequestRow) -> Option<f64>| {
+            Distribution::of(answered().filter_map(of).collect())
+        };
         let agree = |told: bool| answered().filter(|r| r.tokens_agree == Some(told)).count() as u64;
         Self {
             concurrency,
@@ -128,8 +143,12 @@ impl Accounted {
 
     /// Returns metric and distribution, those there are.
     pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
-        let both = [("ttft_beyond_server", &self.ttft), ("e2e_beyond_server", &self.e2e)];
-        both.into_iter().filter_map(|(name, distribution)| Some((name, distribution.as_ref()?)))
+        let both = [
+            ("ttft_beyond_server", &self.ttft),
+            ("e2e_beyond_server", &self.e2e),
+        ];
+        both.into_iter()
+            .filter_map(|(name, distribution)| Some((name, distribution.as_ref()?)))
     }
 }
 
@@ -152,7 +171,11 @@ pub fn account(
         ended_well(&result.ending, &target.base_url)?;
         let accounted = Accounted::of(clients, &result.requests);
         if accounted.answered == 0 {
-            let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
+            let first = result
+                .requests
+                .iter()
+                .find_map(|r| r.error.clone())
+                .unwrap_or_default();
             return Err(LoadError(format!(
                 "{} answered no request; the first error: {first}",
                 target.base_url
@@ -175,16 +198,23 @@ pub fn account_table(loops: &[Accounted]) -> Result<Option<Table>, TableError> {
     type Row<'a> = (&'a Accounted, &'static str, &'a Distribution);
     let rows: Vec<Row<'_>> = loops
         .iter()
-        .flat_map(|one| one.distributions().map(move |(metric, distribution)| (one, metric, distribution)))
+        .flat_map(|one| {
+            one.distributions()
+                .map(move |(metric, distribution)| (one, metric, distribution))
+        })
         .collect();
     if rows.is_empty() {
         return Ok(None);
     }
     let ms = |name: &str, meaning: &str, of: fn(&Distribution) -> f64| {
-        Column::float(name, rows.iter().map(|r| Some(of(r.2)))).unit("ms").describe(meaning)
+        Column::float(name, rows.iter().map(|r| Some(of(r.2))))
+            .unit("ms")
+            .describe(meaning)
     };
     let int = |name: &str, unit: &str, meaning: &str, of: fn(&Row<'_>) -> u64| {
-        Column::int(name, rows.iter().map(|r| i64::try_from(of(r)).ok())).unit(unit).describe(meaning)
+        Column::int(name, rows.iter().map(|r| i64::try_from(of(r)).ok()))
+            .unit(unit)
+            .describe(meaning)
     };
     Table::with_metadata(
         vec![

@@ -20,7 +20,9 @@ impl Certificate {
             .and_then(|parameters| parameters.self_signed(&key))
             .map_err(io::Error::other)?;
         // The folder is open to its owner alone.
-        let certificate = Self { folder: tempfile::tempdir()? };
+        let certificate = Self {
+            folder: tempfile::tempdir()?,
+        };
         std::fs::write(certificate.file(), made.pem())?;
         std::fs::write(certificate.key_file(), key.serialize_pem())?;
         Ok(certificate)

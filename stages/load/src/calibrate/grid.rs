@@ -44,7 +44,10 @@ pub struct Bound {
 
 impl Default for Bound {
     fn default() -> Self {
-        Self { p50: Span::milliseconds(2), p99: Span::milliseconds(20) }
+        Self {
+            p50: Span::milliseconds(2),
+            p99: Span::milliseconds(20),
+        }
     }
 }
 
@@ -99,18 +102,32 @@ impl Grid {
             let answer = self.ttft.nanoseconds() as f64
                 + gap.nanoseconds() as f64 * f64::from(self.tokens.saturating_sub(1));
             // Without any waiting an answer takes as long as it takes: about a millisecond.
-            (self.duration.nanoseconds() as f64 / answer.max(1e6)).ceil().max(1.0)
+            (self.duration.nanoseconds() as f64 / answer.max(1e6))
+                .ceil()
+                .max(1.0)
         };
         for &clients in &self.concurrency {
             for &gap in &self.gap {
                 let requests = (answers(gap) * f64::from(clients)).clamp(8.0, MOST) as u64;
-                points.push(Point { concurrency: Some(clients), rate: None, gap, requests });
+                points.push(Point {
+                    concurrency: Some(clients),
+                    rate: None,
+                    gap,
+                    requests,
+                });
             }
         }
         for &rate in &self.rate {
             for &gap in &self.gap {
-                let requests = (rate * self.duration.nanoseconds() as f64 / 1e9).ceil().clamp(8.0, MOST);
-                points.push(Point { concurrency: None, rate: Some(rate), gap, requests: requests as u64 });
+                let requests = (rate * self.duration.nanoseconds() as f64 / 1e9)
+                    .ceil()
+                    .clamp(8.0, MOST);
+                points.push(Point {
+                    concurrency: None,
+                    rate: Some(rate),
+                    gap,
+                    requests: requests as u64,
+                });
             }
         }
         points
@@ -120,19 +137,29 @@ impl Grid {
     pub(crate) fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.concurrency.is_empty() && self.rate.is_empty() {
-            problems.push(("concurrency", "neither a concurrency nor a rate to calibrate at".to_owned()));
+            problems.push((
+                "concurrency",
+                "neither a concurrency nor a rate to calibrate at".to_owned(),
+            ));
         }
         if self.concurrency.contains(&0) {
             problems.push(("concurrency", "a concurrency is at least 1".to_owned()));
         }
-        if let Some(rate) = self.rate.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+        if let Some(rate) = self
+            .rate
+            .iter()
+            .find(|rate| !(rate.is_finite() && **rate > 0.0))
+        {
             problems.push(("rate", format!("a rate is above 0, got {rate}")));
         }
         if self.gap.is_empty() {
             problems.push(("gap", "no gap between tokens to calibrate at".to_owned()));
         }
         if self.tokens < 2 {
-            problems.push(("tokens", format!("an answer has at least 2 tokens, got {}", self.tokens)));
+            problems.push((
+                "tokens",
+                format!("an answer has at least 2 tokens, got {}", self.tokens),
+            ));
         }
         if self.duration == Span::default() {
             problems.push(("duration", "a point is measured for some time".to_owned()));
@@ -147,12 +174,23 @@ mod tests {
 
     #[test]
     fn every_concurrency_and_every_rate_meets_every_gap() {
-        let grid = Grid { concurrency: vec![1, 4], rate: vec![20.0], ..Grid::default() };
+        let grid = Grid {
+            concurrency: vec![1, 4],
+            rate: vec![20.0],
+            ..Grid::default()
+        };
         let points = grid.points();
         assert_eq!(points.len(), 6);
-        assert!(points.iter().all(|p| p.concurrency.is_some() != p.rate.is_some()));
+        assert!(
+            points
+                .iter()
+                .all(|p| p.concurrency.is_some() != p.rate.is_some())
+        );
         // 50 ms and 63 gaps of 10 ms: 0.68 s, five times in three seconds for each client.
-        assert_eq!((points[0].requests, points[2].requests, points[4].requests), (8, 20, 60));
+        assert_eq!(
+            (points[0].requests, points[2].requests, points[4].requests),
+            (8, 20, 60)
+        );
     }
 
     #[test]
@@ -165,7 +203,11 @@ mod tests {
             duration: Span::default(),
             ..Grid::default()
         };
-        let wrong: Vec<&str> = grid.problems().into_iter().map(|(setting, _)| setting).collect();
+        let wrong: Vec<&str> = grid
+            .problems()
+            .into_iter()
+            .map(|(setting, _)| setting)
+            .collect();
         assert_eq!(wrong, ["concurrency", "gap", "tokens", "duration"]);
         assert_eq!(Grid::default().problems(), []);
         assert_eq!(Grid::quick().problems(), []);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::stage::{Class, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind};
+use pipeline::stage::{
+    Class, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind,
+};
 use serde_json::json;
 
 use super::account::{Accounted, NO_TIMINGS, account, account_table};
@@ -42,9 +44,13 @@ impl StageKind for Calibrate {
     fn canonical(&self, settings: &Json, _library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let grid: Grid = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
-        let of_grid = grid.problems().into_iter().map(|(setting, message)| Problem::at(&[setting], message));
+        let of_grid = grid
+            .problems()
+            .into_iter()
+            .map(|(setting, message)| Problem::at(&[setting], message));
         let of_account = grid.account.problems().into_iter();
-        let of_account = of_account.map(|(setting, message)| Problem::at(&["account", setting], message));
+        let of_account =
+            of_account.map(|(setting, message)| Problem::at(&["account", setting], message));
         let problems: Vec<Problem> = of_grid.chain(of_account).collect();
         if problems.is_empty() {
             Ok(serde_json::to_value(&grid).expect("a grid always serializes"))
@@ -63,22 +69,38 @@ impl StageKind for Calibrate {
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let grid = grid_of(job)?;
-        let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+        let origin = Origin {
+            seed: job.seed,
+            replicate: job.replicate.clone(),
+        };
         let launcher = match &self.launcher {
             Some(launcher) => launcher.clone(),
-            None => Launcher::own().map_err(|e| Failure::failed(format!("this program's file: {e}")))?,
+            None => {
+                Launcher::own().map_err(|e| Failure::failed(format!("this program's file: {e}")))?
+            }
         };
         // A run stopped by the user or the time limit is told as what it is.
-        let failed =
-            |e: LoadError| job.control.check().err().unwrap_or_else(|| Failure::failed(e.to_string()));
+        let failed = |e: LoadError| {
+            job.control
+                .check()
+                .err()
+                .unwrap_or_else(|| Failure::failed(e.to_string()))
+        };
         let calibration = calibrate(&grid, &launcher, &origin, job.control).map_err(failed)?;
         let mut done = outputs(&calibration)?;
         if let Some(serve) = job.input_of_kind("serve") {
             let (target, _) = target(job, grid.account.api, None, Telemetry::none())?;
             // Nobody reads what would be sampled beside.
-            let target = Target { metrics: None, log: None, ..target };
+            let target = Target {
+                metrics: None,
+                log: None,
+                ..target
+            };
             let slots = slots(job, serve)?;
-            tell(&mut done, &account(&grid.account, slots, &target, &origin, job.control).map_err(failed)?)?;
+            tell(
+                &mut done,
+                &account(&grid.account, slots, &target, &origin, job.control).map_err(failed)?,
+            )?;
         }
         Ok(done)
     }
@@ -88,7 +110,10 @@ impl StageKind for Calibrate {
         let grid = grid_of(job)?;
         let mut done = outputs(&rehearse::calibration(&grid, slowdown))?;
         if let Some(serve) = job.input_of_kind("serve") {
-            tell(&mut done, &rehearse::account(&grid.account, slots(job, serve)?, slowdown))?;
+            tell(
+                &mut done,
+                &rehearse::account(&grid.account, slots(job, serve)?, slowdown),
+            )?;
         }
         Ok(done)
     }
@@ -100,7 +125,9 @@ fn grid_of(job: &Job<'_>) -> Result<Grid, Failure> {
 }
 
 fn outputs(calibration: &Calibration) -> Result<Done, Failure> {
-    let table = calibration.table().map_err(|e| Failure::failed(e.to_string()))?;
+    let table = calibration
+        .table()
+        .map_err(|e| Failure::failed(e.to_string()))?;
     let mut done = Done {
         outputs: vec![
             Output::table("calibration", &table)?,
@@ -109,7 +136,8 @@ fn outputs(calibration: &Calibration) -> Result<Done, Failure> {
         ..Done::default()
     };
     if calibration.covered().is_none() {
-        done.warnings.push("no point of the grid keeps the bound: nothing is covered".to_owned());
+        done.warnings
+            .push("no point of the grid keeps the bound: nothing is covered".to_owned());
     }
     Ok(done)
 }
@@ -119,7 +147,8 @@ fn tell(done: &mut Done, loops: &[Accounted]) -> Result<(), Failure> {
     match account_table(loops).map_err(|e| Failure::failed(e.to_string()))? {
         Some(table) => done.outputs.push(Output::table("server_account", &table)?),
         None => {
-            done.observations.insert("server_account".to_owned(), json!(NO_TIMINGS));
+            done.observations
+                .insert("server_account".to_owned(), json!(NO_TIMINGS));
         }
     }
     Ok(())
@@ -127,11 +156,21 @@ fn tell(done: &mut Done, loops: &[Accounted]) -> Result<(), Failure> {
 
 /// Returns how many requests the server takes on at once, if its limits tell.
 fn slots(job: &Job<'_>, serve: &Input) -> Result<Option<u32>, Failure> {
-    let Some(document) = serve.cells.first().and_then(|cell| cell.outputs.get("server")) else {
+    let Some(document) = serve
+        .cells
+        .first()
+        .and_then(|cell| cell.outputs.get("server"))
+    else {
         return Ok(None);
     };
-    let unreadable = |e: &dyn std::fmt::Display| Failure::failed(format!("the server's description: {e}"));
-    let bytes = job.store.get(&document.digest).map_err(|e| unreadable(&e))?;
+    let unreadable =
+        |e: &dyn std::fmt::Display| Failure::failed(format!("the server's description: {e}"));
+    let bytes = job
+        .store
+        .get(&document.digest)
+        .map_err(|e| unreadable(&e))?;
     let server: Json = serde_json::from_slice(&bytes).map_err(|e| unreadable(&e))?;
-    Ok(server["limits"]["slots"].as_u64().and_then(|slots| u32::try_from(slots).ok()))
+    Ok(server["limits"]["slots"]
+        .as_u64()
+        .and_then(|slots| u32::try_from(slots).ok()))
 }

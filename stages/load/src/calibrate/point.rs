@@ -101,7 +101,9 @@ pub fn measure_point(
     };
     let result = run_load(&spec, &target, control)?;
     ended_well(&result.ending, "the reference server")?;
-    let truth = server.truth().map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
+    let truth = server
+        .truth()
+        .map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
     Ok(judge(point, &result, &truth))
 }
 
@@ -116,18 +118,32 @@ pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError>
 
 /// Joins rows and log.
 fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
-    let log: BTreeMap<&str, &Truth> = truth.iter().map(|t| (t.prompt_digest.as_str(), t)).collect();
+    let log: BTreeMap<&str, &Truth> = truth
+        .iter()
+        .map(|t| (t.prompt_digest.as_str(), t))
+        .collect();
     let mut chunks: BTreeMap<(i64, i64), Vec<&ChunkRow>> = BTreeMap::new();
     for chunk in &result.chunks {
-        chunks.entry((chunk.request_id, chunk.attempt)).or_default().push(chunk);
+        chunks
+            .entry((chunk.request_id, chunk.attempt))
+            .or_default()
+            .push(chunk);
     }
     let start = result.cell.started_monotonic_ns;
     let (mut pairs, mut joined, mut lost, mut chunk_count) = (Pairs::default(), 0, 0, 0_u64);
-    for row in result.requests.iter().filter(|r| r.phase == Phase::Measured && !r.superseded) {
-        let own = chunks.get(&(row.request_id, row.attempt)).map(Vec::as_slice).unwrap_or_default();
+    for row in result
+        .requests
+        .iter()
+        .filter(|r| r.phase == Phase::Measured && !r.superseded)
+    {
+        let own = chunks
+            .get(&(row.request_id, row.attempt))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         chunk_count += own.len() as u64;
         let told = log.get(row.prompt_digest.as_str()).copied();
-        let matching = told.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
+        let matching =
+            told.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
         match matching.and_then(|truth| pairs.add(row, own, truth, start)) {
             Some(()) => joined += 1,
             None => lost += 1,
@@ -135,15 +151,21 @@ fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
     }
     let health = result.cell.health.clone();
     let stated = health.as_ref().and_then(|h| h.stamp_error_bound_ms);
-    let late: Vec<bool> =
-        stated.map_or(Vec::new(), |bound| pairs.stamp.iter().map(|(r, t)| r - t > bound).collect());
+    let late: Vec<bool> = stated.map_or(Vec::new(), |bound| {
+        pairs.stamp.iter().map(|(r, t)| r - t > bound).collect()
+    });
     let covered = late.iter().filter(|late| !**late).count();
     let per_chunk = |ns: i64| (chunk_count > 0).then(|| ns as f64 / 1e3 / chunk_count as f64);
     Measured {
         point,
         joined,
         lost,
-        first_sent_ms: result.requests.iter().filter_map(|r| r.sent_ns).min().map(|ns| ns as f64 / 1e6),
+        first_sent_ms: result
+            .requests
+            .iter()
+            .filter_map(|r| r.sent_ns)
+            .min()
+            .map(|ns| ns as f64 / 1e6),
         cpu_per_chunk_us: result.cell.client_cpu_ns.and_then(per_chunk),
         bound_covers: (!late.is_empty()).then(|| covered as f64 / late.len() as f64),
         errors: pairs.errors(),
@@ -163,21 +185,34 @@ struct Pairs {
 
 impl Pairs {
     /// Adds a request; `start` is the client's start on the clock of the log.
-    fn add(&mut self, row: &RequestRow, chunks: &[&ChunkRow], truth: &Truth, start: i64) -> Option<()> {
+    fn add(
+        &mut self,
+        row: &RequestRow,
+        chunks: &[&ChunkRow],
+        truth: &Truth,
+        start: i64,
+    ) -> Option<()> {
         let ms = |ns: i64| ns as f64 / 1e6;
         let sent = row.sent_ns?;
         // The log on the client's clock.
         let here = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX) - start;
         let read = here(truth.arrived_ns);
         let (first, last) = (here(*truth.sent_ns.first()?), here(*truth.sent_ns.last()?));
-        self.ttft.push((ms(row.first_token_ns? - sent), ms(first - read)));
-        self.e2e.push((ms(row.last_token_ns? - sent), ms(last - read)));
-        self.send_lag.push((ms(row.send_lag_ns?), ms(read - row.scheduled_ns)));
+        self.ttft
+            .push((ms(row.first_token_ns? - sent), ms(first - read)));
+        self.e2e
+            .push((ms(row.last_token_ns? - sent), ms(last - read)));
+        self.send_lag
+            .push((ms(row.send_lag_ns?), ms(read - row.scheduled_ns)));
         for (chunk, handed) in chunks.iter().zip(&truth.sent_ns) {
-            self.stamp.push((ms(chunk.at_ns - sent), ms(here(*handed) - sent)));
+            self.stamp
+                .push((ms(chunk.at_ns - sent), ms(here(*handed) - sent)));
         }
         for (two, handed) in chunks.windows(2).zip(truth.sent_ns.windows(2)) {
-            self.icl.push((ms(two[1].at_ns - two[0].at_ns), (handed[1] - handed[0]) as f64 / 1e6));
+            self.icl.push((
+                ms(two[1].at_ns - two[0].at_ns),
+                (handed[1] - handed[0]) as f64 / 1e6,
+            ));
         }
         Some(())
     }

@@ -28,7 +28,11 @@ impl Launcher {
     /// # Errors
     /// If the program's own file is not known.
     pub fn own() -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, arguments: vec![PROCESS_COMMAND.into()], ca_file: None })
+        Ok(Self {
+            program: std::env::current_exe()?,
+            arguments: vec![PROCESS_COMMAND.into()],
+            ca_file: None,
+        })
     }
 
     /// Starts servers of TLS instead, with this certificate, which then is the only one trusted.
@@ -37,7 +41,11 @@ impl Launcher {
         let mut arguments = self.arguments.clone();
         arguments.extend(["--certificate".into(), certificate.file().into()]);
         arguments.extend(["--key".into(), certificate.key_file().into()]);
-        Self { program: self.program.clone(), arguments, ca_file: Some(certificate.file()) }
+        Self {
+            program: self.program.clone(),
+            arguments,
+            ca_file: Some(certificate.file()),
+        }
     }
 
     /// Starts a server: `options` as [`serve_process`](crate::reference::serve_process) takes
@@ -52,13 +60,22 @@ impl Launcher {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let out = process.stdout.take().ok_or_else(|| io::Error::other("no output of the server"))?;
-        let mut server = ReferenceProcess { process, out: BufReader::new(out), url: String::new() };
+        let out = process
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no output of the server"))?;
+        let mut server = ReferenceProcess {
+            process,
+            out: BufReader::new(out),
+            url: String::new(),
+        };
         server.out.read_line(&mut server.url)?;
         server.url.truncate(server.url.trim_end().len());
         if server.url.is_empty() {
             let program = self.program.display();
-            return Err(io::Error::other(format!("{program} ended without telling where it serves")));
+            return Err(io::Error::other(format!(
+                "{program} ended without telling where it serves"
+            )));
         }
         Ok(server)
     }
@@ -99,7 +116,12 @@ impl Drop for ReferenceProcess {
 /// Returns the arguments of a server of this timing.
 pub(super) fn options(ttft: Span, gap: Span, tokens: u32, core: Option<usize>) -> Vec<String> {
     let ms = |span: Span| (span.nanoseconds() as f64 / 1e6).to_string();
-    let mut options = vec!["--ttft-ms".to_owned(), ms(ttft), "--gap-ms".to_owned(), ms(gap)];
+    let mut options = vec![
+        "--ttft-ms".to_owned(),
+        ms(ttft),
+        "--gap-ms".to_owned(),
+        ms(gap),
+    ];
     options.extend(["--tokens".to_owned(), tokens.to_string()]);
     if let Some(core) = core {
         options.extend(["--core".to_owned(), core.to_string()]);
@@ -110,7 +132,12 @@ pub(super) fn options(ttft: Span, gap: Span, tokens: u32, core: Option<usize>) -
 /// Returns the last core this process may run on, if there are at least two.
 pub(super) fn spare_core() -> Option<usize> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;
-    let cores: Vec<usize> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
-    if cores.len() < 2 { None } else { cores.last().copied() }
+    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect();
+    if cores.len() < 2 {
+        None
+    } else {
+        cores.last().copied()
+    }
 }

@@ -24,7 +24,9 @@ impl Host {
     /// Asks this machine.
     pub fn this() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let model = info.lines().find_map(|line| line.strip_prefix("model name"));
+        let model = info
+            .lines()
+            .find_map(|line| line.strip_prefix("model name"));
         let cpu_count = std::thread::available_parallelism().ok();
         Self {
             cpu_model: model.map(|m| m.trim_start_matches(['\t', ' ', ':']).trim().to_owned()),
@@ -61,29 +63,51 @@ pub fn calibrate(
     let server_core = spare_core();
     // Gone when the last server is.
     let certificate = match grid.tls {
-        true => Some(Certificate::throw_away().map_err(|e| LoadError(format!("a certificate: {e}")))?),
+        true => {
+            Some(Certificate::throw_away().map_err(|e| LoadError(format!("a certificate: {e}")))?)
+        }
         false => None,
     };
-    let with_tls = certificate.as_ref().map(|certificate| launcher.with(certificate));
+    let with_tls = certificate
+        .as_ref()
+        .map(|certificate| launcher.with(certificate));
     let launcher = with_tls.as_ref().unwrap_or(launcher);
     let points = grid.points();
     let total = points.len() as u64;
     let mut measured = Vec::with_capacity(points.len());
     for (done, point) in (0..).zip(points) {
-        control.check().map_err(|failure| LoadError(failure.reason))?;
+        control
+            .check()
+            .map_err(|failure| LoadError(failure.reason))?;
         control.progress(done, Some(total), "grid points");
         // The run tells its requests; a calibration tells its points.
         let inner = Control::new(control.stop_flag(), None, Box::new(|_| ()));
-        measured.push(measure_point(grid, point, launcher, server_core, origin, &inner)?);
+        measured.push(measure_point(
+            grid,
+            point,
+            launcher,
+            server_core,
+            origin,
+            &inner,
+        )?);
     }
     control.progress(total, Some(total), "grid points");
-    Ok(Calibration { points: measured, bound: grid.bound, host: Host::this(), server_core, tls: grid.tls })
+    Ok(Calibration {
+        points: measured,
+        bound: grid.bound,
+        host: Host::this(),
+        server_core,
+        tls: grid.tls,
+    })
 }
 
 impl Measured {
     /// Returns the errors of a metric.
     pub fn errors_of(&self, metric: &str) -> Option<&Errors> {
-        self.errors.iter().find(|(name, _)| *name == metric).map(|(_, errors)| errors)
+        self.errors
+            .iter()
+            .find(|(name, _)| *name == metric)
+            .map(|(_, errors)| errors)
     }
 
     /// Returns whether TTFT and E2E are within bounds and every request was answered and found.
@@ -97,11 +121,17 @@ impl Measured {
     }
 
     fn chunk_rate(&self) -> f64 {
-        self.health.as_ref().and_then(|h| h.chunk_rate).unwrap_or(0.0)
+        self.health
+            .as_ref()
+            .and_then(|h| h.chunk_rate)
+            .unwrap_or(0.0)
     }
 
     fn peak_in_flight(&self) -> i64 {
-        self.health.as_ref().and_then(|h| h.peak_in_flight).unwrap_or(0)
+        self.health
+            .as_ref()
+            .and_then(|h| h.peak_in_flight)
+            .unwrap_or(0)
     }
 }
 
@@ -153,70 +183,137 @@ impl Calibration {
         let rows: Vec<Row<'_>> = self
             .points
             .iter()
-            .flat_map(|point| point.errors.iter().map(move |(name, errors)| (point, *name, errors)))
+            .flat_map(|point| {
+                point
+                    .errors
+                    .iter()
+                    .map(move |(name, errors)| (point, *name, errors))
+            })
             .collect();
         let ms = |name: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| {
-            Column::float(name, rows.iter().map(of)).unit("ms").describe(meaning)
+            Column::float(name, rows.iter().map(of))
+                .unit("ms")
+                .describe(meaning)
         };
-        let float = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| {
-            Column::float(name, rows.iter().map(of)).unit(unit).describe(meaning)
-        };
+        let float =
+            |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| {
+                Column::float(name, rows.iter().map(of))
+                    .unit(unit)
+                    .describe(meaning)
+            };
         let int = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<i64>| {
-            Column::int(name, rows.iter().map(of)).unit(unit).describe(meaning)
+            Column::int(name, rows.iter().map(of))
+                .unit(unit)
+                .describe(meaning)
         };
-        let arrival = |r: &Row<'_>| if r.0.point.rate.is_some() { "constant" } else { "closed-loop" };
+        let arrival = |r: &Row<'_>| {
+            if r.0.point.rate.is_some() {
+                "constant"
+            } else {
+                "closed-loop"
+            }
+        };
         Table::with_metadata(
             vec![
                 Column::text("arrival", rows.iter().map(|r| Some(arrival(r)))).describe("key"),
-                int("concurrency", "clients", "key: clients of a closed loop", &|r| {
-                    r.0.point.concurrency.map(i64::from)
+                int(
+                    "concurrency",
+                    "clients",
+                    "key: clients of a closed loop",
+                    &|r| r.0.point.concurrency.map(i64::from),
+                ),
+                float("rate", "req/s", "key: rate of an open loop", &|r| {
+                    r.0.point.rate
                 }),
-                float("rate", "req/s", "key: rate of an open loop", &|r| r.0.point.rate),
                 ms("gap", "key: between the tokens of an answer", &|r| {
                     Some(r.0.point.gap.nanoseconds() as f64 / 1e6)
                 }),
                 Column::text("metric", rows.iter().map(|r| Some(r.1)))
                     .describe("key: `ttft`, `e2e`, `icl`, `stamp` or `send_lag`"),
-                int("n", "1", "values compared", &|r| i64::try_from(r.2.absolute.n).ok()),
+                int("n", "1", "values compared", &|r| {
+                    i64::try_from(r.2.absolute.n).ok()
+                }),
                 ms("bias", "mean of reported − true", &|r| Some(r.2.bias)),
-                ms("error_p50", "median of |reported − true|", &|r| Some(r.2.absolute.p50)),
-                ms("error_p99", "99th percentile of |reported − true|", &|r| Some(r.2.absolute.p99)),
-                ms("error_max", "largest |reported − true|", &|r| Some(r.2.absolute.max)),
-                ms("reported_p50", "median reported", &|r| Some(r.2.reported.p50)),
-                ms("true_p50", "median by the server's log", &|r| Some(r.2.truth.p50)),
-                ms("reported_p99", "99th percentile reported", &|r| Some(r.2.reported.p99)),
-                ms("true_p99", "99th percentile by the server's log", &|r| Some(r.2.truth.p99)),
-                int("requests", "requests", "requests answered and found in the log", &|r| {
-                    i64::try_from(r.0.joined).ok()
+                ms("error_p50", "median of |reported − true|", &|r| {
+                    Some(r.2.absolute.p50)
                 }),
-                int("lost", "requests", "requests that were not", &|r| i64::try_from(r.0.lost).ok()),
-                float("chunk_rate", "chunks/s", "chunks a second over the point", &|r| {
-                    r.0.health.as_ref()?.chunk_rate
+                ms(
+                    "error_p99",
+                    "99th percentile of |reported − true|",
+                    &|r| Some(r.2.absolute.p99),
+                ),
+                ms("error_max", "largest |reported − true|", &|r| {
+                    Some(r.2.absolute.max)
                 }),
-                int("peak_in_flight", "requests", "most requests in flight at once", &|r| {
-                    r.0.health.as_ref()?.peak_in_flight
+                ms("reported_p50", "median reported", &|r| {
+                    Some(r.2.reported.p50)
                 }),
-                float("cpu_per_chunk", "us", "CPU time of the measuring thread for each chunk", &|r| {
-                    r.0.cpu_per_chunk_us
+                ms("true_p50", "median by the server's log", &|r| {
+                    Some(r.2.truth.p50)
                 }),
+                ms("reported_p99", "99th percentile reported", &|r| {
+                    Some(r.2.reported.p99)
+                }),
+                ms("true_p99", "99th percentile by the server's log", &|r| {
+                    Some(r.2.truth.p99)
+                }),
+                int(
+                    "requests",
+                    "requests",
+                    "requests answered and found in the log",
+                    &|r| i64::try_from(r.0.joined).ok(),
+                ),
+                int("lost", "requests", "requests that were not", &|r| {
+                    i64::try_from(r.0.lost).ok()
+                }),
+                float(
+                    "chunk_rate",
+                    "chunks/s",
+                    "chunks a second over the point",
+                    &|r| r.0.health.as_ref()?.chunk_rate,
+                ),
+                int(
+                    "peak_in_flight",
+                    "requests",
+                    "most requests in flight at once",
+                    &|r| r.0.health.as_ref()?.peak_in_flight,
+                ),
+                float(
+                    "cpu_per_chunk",
+                    "us",
+                    "CPU time of the measuring thread for each chunk",
+                    &|r| r.0.cpu_per_chunk_us,
+                ),
                 ms("stamp_error_bound", "what the run itself stated", &|r| {
                     r.0.health.as_ref()?.stamp_error_bound_ms
                 }),
-                float("bound_covers", "1", "share of chunks stamped late by at most that", &|r| {
-                    r.0.bound_covers
-                }),
+                float(
+                    "bound_covers",
+                    "1",
+                    "share of chunks stamped late by at most that",
+                    &|r| r.0.bound_covers,
+                ),
                 Column::text(
                     "client_verdict",
-                    rows.iter().map(|r| Some(r.0.health.as_ref()?.verdict?.word())),
+                    rows.iter()
+                        .map(|r| Some(r.0.health.as_ref()?.verdict?.word())),
                 )
                 .describe("what the run said of its client"),
                 Column::boolean("tls", rows.iter().map(|_| Some(self.tls)))
                     .describe("whether the reference server spoke TLS"),
-                Column::boolean("within_bound", rows.iter().map(|r| Some(r.0.within(self.bound))))
-                    .describe("whether the point keeps the declared bound"),
-                Column::text("cpu_model", rows.iter().map(|_| self.host.cpu_model.clone()))
-                    .describe("the machine"),
-                int("cpu_count", "1", "cores of the machine", &|_| self.host.cpu_count),
+                Column::boolean(
+                    "within_bound",
+                    rows.iter().map(|r| Some(r.0.within(self.bound))),
+                )
+                .describe("whether the point keeps the declared bound"),
+                Column::text(
+                    "cpu_model",
+                    rows.iter().map(|_| self.host.cpu_model.clone()),
+                )
+                .describe("the machine"),
+                int("cpu_count", "1", "cores of the machine", &|_| {
+                    self.host.cpu_count
+                }),
             ],
             &[("keys", "arrival,concurrency,rate,gap,metric")],
         )

@@ -10,16 +10,34 @@ const MILLISECONDS: i64 = 1_000_000;
 
 /// What AIPerf means by its main metrics; the others are kept under their names alone.
 const MEANINGS: [(&str, &str); 7] = [
-    ("time_to_first_token", "first response with content minus the sending"),
+    (
+        "time_to_first_token",
+        "first response with content minus the sending",
+    ),
     (
         "inter_token_latency",
         "(request_latency − time_to_first_token) ÷ (output tokens − 1), one value a request",
     ),
-    ("inter_chunk_latency", "gap between two responses with content"),
-    ("request_latency", "last response with content minus the sending"),
-    ("output_token_throughput", "output tokens ÷ benchmark duration"),
-    ("request_throughput", "completed requests ÷ benchmark duration"),
-    ("output_token_throughput_per_user", "1 ÷ inter_token_latency"),
+    (
+        "inter_chunk_latency",
+        "gap between two responses with content",
+    ),
+    (
+        "request_latency",
+        "last response with content minus the sending",
+    ),
+    (
+        "output_token_throughput",
+        "output tokens ÷ benchmark duration",
+    ),
+    (
+        "request_throughput",
+        "completed requests ÷ benchmark duration",
+    ),
+    (
+        "output_token_throughput_per_user",
+        "1 ÷ inter_token_latency",
+    ),
 ];
 
 /// Reads a file of records, or of aggregates.
@@ -39,29 +57,61 @@ pub(crate) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
     for record in &records {
         let metadata = record.need("metadata")?;
         base = base.min(metadata.need("request_start_ns")?.count()?);
-        several_turns |= metadata.get("turn_index").is_some_and(|turn| turn.value != 0);
+        several_turns |= metadata
+            .get("turn_index")
+            .is_some_and(|turn| turn.value != 0);
     }
     for record in &records {
         imported.requests.push(row(record, base, several_turns)?);
     }
     imported.facts.started_unix_ns = Some(base);
-    let streamed = imported.requests.iter().any(|row| row.first_token_ns.is_some());
+    let streamed = imported
+        .requests
+        .iter()
+        .any(|row| row.first_token_ns.is_some());
     imported.facts.streamed = streamed.then_some(true);
     imported.map(&[
         ("phase", "metadata.benchmark_phase"),
         ("sent_ns", "metadata.request_start_ns − the smallest"),
         ("first_token_ns", "sent_ns + metrics.time_to_first_token"),
-        ("last_token_ns", "sent_ns + metrics.request_latency: the last response with content"),
-        ("chunks.at_ns", "first_token_ns + the running sum of metrics.inter_chunk_latency"),
-        ("done_ns", "metadata.request_end_ns − the smallest request_start_ns"),
-        ("send_lag_ns", "metadata.request_start_ns − metadata.credit_issued_ns"),
-        ("prompt_tokens", "metrics.usage_prompt_tokens, else metrics.input_sequence_length"),
-        ("output_tokens", "metrics.usage_completion_tokens, else metrics.output_sequence_length"),
-        ("tokens_source", "usage where metrics.usage_completion_tokens is there, else tokenizer"),
-        ("status, http_status, error", "error, metadata.was_cancelled"),
+        (
+            "last_token_ns",
+            "sent_ns + metrics.request_latency: the last response with content",
+        ),
+        (
+            "chunks.at_ns",
+            "first_token_ns + the running sum of metrics.inter_chunk_latency",
+        ),
+        (
+            "done_ns",
+            "metadata.request_end_ns − the smallest request_start_ns",
+        ),
+        (
+            "send_lag_ns",
+            "metadata.request_start_ns − metadata.credit_issued_ns",
+        ),
+        (
+            "prompt_tokens",
+            "metrics.usage_prompt_tokens, else metrics.input_sequence_length",
+        ),
+        (
+            "output_tokens",
+            "metrics.usage_completion_tokens, else metrics.output_sequence_length",
+        ),
+        (
+            "tokens_source",
+            "usage where metrics.usage_completion_tokens is there, else tokenizer",
+        ),
+        (
+            "status, http_status, error",
+            "error, metadata.was_cancelled",
+        ),
     ]);
     if several_turns {
-        imported.map(&[("session_id, turn", "metadata.session_num, metadata.turn_index")]);
+        imported.map(&[(
+            "session_id, turn",
+            "metadata.session_num, metadata.turn_index",
+        )]);
     }
     Ok(imported)
 }
@@ -74,7 +124,9 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
     let value = |name: &str| metrics.get(name).and_then(|metric| metric.get("value"));
     let count = |name: &str| value(name).map(|v| v.count()).transpose();
     let after = |name: &str| -> Result<Option<i64>, ImportError> {
-        let Some(metric) = metrics.get(name) else { return Ok(None) };
+        let Some(metric) = metrics.get(name) else {
+            return Ok(None);
+        };
         check_unit(&metric)?;
         Ok(Some(sent + metric.need("value")?.span(MILLISECONDS)?))
     };
@@ -111,8 +163,14 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
     }
     let usage = count("usage_completion_tokens")?;
     row.output_tokens = usage.or(count("output_sequence_length")?);
-    row.tokens_source =
-        row.output_tokens.map(|_| if usage.is_some() { "usage" } else { "tokenizer" }.to_owned());
+    row.tokens_source = row.output_tokens.map(|_| {
+        if usage.is_some() {
+            "usage"
+        } else {
+            "tokenizer"
+        }
+        .to_owned()
+    });
     row.prompt_tokens = count("usage_prompt_tokens")?.or(count("input_sequence_length")?);
     if several_turns {
         row.session_id = metadata.get("session_num").map(|v| v.count()).transpose()?;
@@ -128,15 +186,26 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
         }
         row.chunks_ns = Some(chunks);
     }
-    let cancelled = metadata.get("was_cancelled").is_some_and(|v| v.value == &Value::Bool(true));
+    let cancelled = metadata
+        .get("was_cancelled")
+        .is_some_and(|v| v.value == &Value::Bool(true));
     row.status = "ok".to_owned();
     if let Some(error) = record.get("error") {
         let code = error.get("code").map(|v| v.count()).transpose()?;
-        let kind = error.get("type").map(|v| v.text()).transpose()?.unwrap_or_default();
-        let message = error.get("message").map(|v| v.text()).transpose()?.unwrap_or_default();
+        let kind = error
+            .get("type")
+            .map(|v| v.text())
+            .transpose()?
+            .unwrap_or_default();
+        let message = error
+            .get("message")
+            .map(|v| v.text())
+            .transpose()?
+            .unwrap_or_default();
         row.http_status = code.filter(|code| (400..600).contains(code));
-        let refused =
-            error.get("cause_chain").is_some_and(|c| c.value.to_string().contains("ConnectionRefused"));
+        let refused = error
+            .get("cause_chain")
+            .is_some_and(|c| c.value.to_string().contains("ConnectionRefused"));
         row.status = match row.http_status {
             Some(_) => "http_error",
             None if refused => "refused",
@@ -168,15 +237,28 @@ fn check_unit(metric: &At<'_>) -> Result<(), ImportError> {
 
 fn aggregates(file: &At<'_>) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
-    imported.facts.tool_version =
-        file.get("aiperf_version").map(|v| v.text().map(str::to_owned)).transpose()?;
+    imported.facts.tool_version = file
+        .get("aiperf_version")
+        .map(|v| v.text().map(str::to_owned))
+        .transpose()?;
     for name in file.object()?.keys() {
-        let Some(metric) = file.get(name).filter(|metric| metric.get("unit").is_some()) else { continue };
+        let Some(metric) = file.get(name).filter(|metric| metric.get("unit").is_some()) else {
+            continue;
+        };
         let unit = metric.need("unit")?.text()?;
         let n = metric.get("count").map(|v| v.count()).transpose()?;
-        let meaning = MEANINGS.iter().find(|(known, _)| known == name).map(|(_, meaning)| *meaning);
-        for statistic in metric.object()?.keys().filter(|key| !matches!(key.as_str(), "unit" | "count")) {
-            let Some(value) = metric.get(statistic) else { continue };
+        let meaning = MEANINGS
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, meaning)| *meaning);
+        for statistic in metric
+            .object()?
+            .keys()
+            .filter(|key| !matches!(key.as_str(), "unit" | "count"))
+        {
+            let Some(value) = metric.get(statistic) else {
+                continue;
+            };
             imported.summary.push(Statistic {
                 metric: name.clone(),
                 statistic: statistic.clone(),

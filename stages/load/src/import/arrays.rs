@@ -10,15 +10,26 @@ const SECONDS: i64 = 1_000_000_000;
 /// Reads the lists into rows. `start_times` may be absent: then each row counts from its own
 /// sending. Returns no rows where the lists are absent.
 pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
-    let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else { return Ok(()) };
+    let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else {
+        return Ok(());
+    };
     let (ttfts, itls) = (ttfts.spans(SECONDS)?, itls.items()?);
     let errors = result.need("errors")?.items()?;
-    let (inputs, outputs) = (result.need("input_lens")?.items()?, result.need("output_lens")?.items()?);
+    let (inputs, outputs) = (
+        result.need("input_lens")?.items()?,
+        result.need("output_lens")?.items()?,
+    );
     let optional = |key: &str| result.get(key).map(|list| list.spans(SECONDS)).transpose();
     let starts = optional("start_times")?;
     let latencies = optional("latencies")?;
-    let cached = result.get("cached_tokens").map(|list| list.items()).transpose()?;
-    let texts = result.get("generated_texts").map(|list| list.items()).transpose()?;
+    let cached = result
+        .get("cached_tokens")
+        .map(|list| list.items())
+        .transpose()?;
+    let texts = result
+        .get("generated_texts")
+        .map(|list| list.items())
+        .transpose()?;
     let n = ttfts.len();
     for (name, length) in [
         ("itls", Some(itls.len())),
@@ -38,11 +49,23 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
             ));
         }
     }
-    let base = starts.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    imported.facts.clock = if starts.is_some() { Clock::Cell } else { Clock::Request };
+    let base = starts
+        .iter()
+        .flatten()
+        .copied()
+        .fold(f64::INFINITY, f64::min);
+    imported.facts.clock = if starts.is_some() {
+        Clock::Cell
+    } else {
+        Clock::Request
+    };
     for i in 0..n {
         let gaps = itls[i].spans(SECONDS)?;
-        let error = errors[i].value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let error = errors[i]
+            .value
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned);
         let (input, output) = (inputs[i].count()?, outputs[i].count()?);
         let ok = error.is_none() && (output > 0 || ttfts[i] > 0.0);
         let sent = starts.as_ref().map_or(0.0, |starts| starts[i] - base);
@@ -67,7 +90,11 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
         }
         if ok {
             row.output_tokens = Some(output);
-            row.done_ns = latencies.as_ref().map(|l| l[i]).filter(|l| *l > 0.0).map(at);
+            row.done_ns = latencies
+                .as_ref()
+                .map(|l| l[i])
+                .filter(|l| *l > 0.0)
+                .map(at);
             if let Some(cached) = &cached {
                 row.cached_prompt_tokens = Some(cached[i].count()?);
             }
@@ -84,14 +111,21 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     imported.map(&[
         (
             "sent_ns",
-            if starts.is_some() { "start_times − the smallest" } else { "0: the file has no start times" },
+            if starts.is_some() {
+                "start_times − the smallest"
+            } else {
+                "0: the file has no start times"
+            },
         ),
         ("first_token_ns", "sent_ns + ttfts"),
         ("last_token_ns", "first_token_ns + the sum of itls"),
         ("chunks.at_ns", "first_token_ns + the running sum of itls"),
         ("prompt_tokens", "input_lens"),
         ("output_tokens", "output_lens, where the request is ok"),
-        ("status, error", "errors, and no time and no token for a failure without a text"),
+        (
+            "status, error",
+            "errors, and no time and no token for a failure without a text",
+        ),
     ]);
     if texts.is_some() {
         imported.map(&[("output_characters, output_digest", "generated_texts")]);
@@ -106,7 +140,11 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
 /// then no gaps at all: no first token was seen.
 fn not_streamed(imported: &mut Imported) {
     let ok = || imported.requests.iter().filter(|row| row.status == "ok");
-    let gaps = ok().any(|row| row.chunks_ns.as_ref().is_some_and(|chunks| chunks.len() > 1));
+    let gaps = ok().any(|row| {
+        row.chunks_ns
+            .as_ref()
+            .is_some_and(|chunks| chunks.len() > 1)
+    });
     if gaps || !ok().any(|row| row.output_tokens.is_some_and(|n| n > 1)) {
         imported.facts.streamed = gaps.then_some(true);
         return;
@@ -123,7 +161,11 @@ fn not_streamed(imported: &mut Imported) {
 }
 
 fn check_completed(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
-    let ok = imported.requests.iter().filter(|row| row.status == "ok").count() as i64;
+    let ok = imported
+        .requests
+        .iter()
+        .filter(|row| row.status == "ok")
+        .count() as i64;
     let completed = result.need("completed")?.count()?;
     if ok == completed {
         return Ok(());

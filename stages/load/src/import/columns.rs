@@ -27,10 +27,20 @@ pub(crate) struct Sheet {
 }
 
 /// Moments on one clock of the file.
-const MOMENTS: [&str; 6] = ["scheduled", "sent", "headers", "first_token", "last_token", "done"];
+const MOMENTS: [&str; 6] = [
+    "scheduled",
+    "sent",
+    "headers",
+    "first_token",
+    "last_token",
+    "done",
+];
 /// Spans since the request was sent, and the moment that each gives.
-const SPANS: [(&str, &str); 3] =
-    [("ttft", "first_token"), ("e2e_latency", "last_token"), ("request_latency", "done")];
+const SPANS: [(&str, &str); 3] = [
+    ("ttft", "first_token"),
+    ("e2e_latency", "last_token"),
+    ("request_latency", "done"),
+];
 const COUNTS: [&str; 8] = [
     "prompt_tokens",
     "cached_prompt_tokens",
@@ -41,7 +51,14 @@ const COUNTS: [&str; 8] = [
     "session_id",
     "turn",
 ];
-const TEXTS: [&str; 6] = ["phase", "prompt_digest", "tokens_source", "finish_reason", "status", "error"];
+const TEXTS: [&str; 6] = [
+    "phase",
+    "prompt_digest",
+    "tokens_source",
+    "finish_reason",
+    "status",
+    "error",
+];
 const STATUSES: [&str; 10] = [
     "ok",
     "http_error",
@@ -66,14 +83,17 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
             return Vec::new();
         }
         let message = format!("`{}` files need no column map", import.tool.word());
-        return vec![Problem::at(&["import", "columns"], message).hint("remove it, or write `tool: csv`")];
+        return vec![
+            Problem::at(&["import", "columns"], message).hint("remove it, or write `tool: csv`"),
+        ];
     }
     let mut all = Vec::new();
     for (name, source) in &import.columns {
         let at = |message: String, hint: &str| {
             Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
         };
-        let known = is_time(name) || COUNTS.contains(&name.as_str()) || TEXTS.contains(&name.as_str());
+        let known =
+            is_time(name) || COUNTS.contains(&name.as_str()) || TEXTS.contains(&name.as_str());
         if !known {
             let names: Vec<&str> = MOMENTS
                 .into_iter()
@@ -97,10 +117,16 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
             _ => {}
         }
         if is_time(name) && source.unit.is_none() {
-            all.push(at("missing key `unit`".to_owned(), "add `unit:`, one of `s`, `ms`, `us`, `ns`"));
+            all.push(at(
+                "missing key `unit`".to_owned(),
+                "add `unit:`, one of `s`, `ms`, `us`, `ns`",
+            ));
         }
         if !is_time(name) && source.unit.is_some() {
-            all.push(at(format!("`{name}` is no time and has no unit"), "remove `unit`"));
+            all.push(at(
+                format!("`{name}` is no time and has no unit"),
+                "remove `unit`",
+            ));
         }
         if name != "status" && !source.ok.is_empty() {
             all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
@@ -113,7 +139,10 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
             all.push(Problem::at(&["import", "columns", span], message).hint("keep one of them"));
         }
     }
-    if let Some(moment) = MOMENTS.into_iter().find(|m| *m != "sent" && has(m) && !has("sent")) {
+    if let Some(moment) = MOMENTS
+        .into_iter()
+        .find(|m| *m != "sent" && has(m) && !has("sent"))
+    {
         let message = format!("`{moment}` without `sent`: nothing says since when it counts");
         all.push(
             Problem::at(&["import", "columns", moment], message)
@@ -122,12 +151,19 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     }
     if !has("status") && !has("error") {
         all.push(
-            Problem::at(&["import", "columns"], "nothing says which requests succeeded")
-                .hint("map `status` or `error`; if you know that all did, declare `status: {value: ok}`"),
+            Problem::at(
+                &["import", "columns"],
+                "nothing says which requests succeeded",
+            )
+            .hint(
+                "map `status` or `error`; if you know that all did, declare `status: {value: ok}`",
+            ),
         );
     }
     if import.entry.is_some() {
-        all.push(Problem::at(&["import", "entry"], "a table holds one result").hint("remove `entry`"));
+        all.push(
+            Problem::at(&["import", "entry"], "a table holds one result").hint("remove `entry`"),
+        );
     }
     all
 }
@@ -138,7 +174,11 @@ pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportErr
     let n = sheet.places.len();
     let mut imported = Imported::default();
     let has_sent = import.columns.contains_key("sent");
-    imported.facts.clock = if has_sent { Clock::Cell } else { Clock::Request };
+    imported.facts.clock = if has_sent {
+        Clock::Cell
+    } else {
+        Clock::Request
+    };
     let mut base = i128::MAX;
     for row in 0..n {
         for name in ["scheduled", "sent"] {
@@ -146,10 +186,15 @@ pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportErr
         }
     }
     for row in 0..n {
-        imported.requests.push(map.row(row, has_sent.then_some(base))?);
+        imported
+            .requests
+            .push(map.row(row, has_sent.then_some(base))?);
     }
     for (name, source) in &import.columns {
-        let unit = source.unit.map(|u| format!(", {}", u.word())).unwrap_or_default();
+        let unit = source
+            .unit
+            .map(|u| format!(", {}", u.word()))
+            .unwrap_or_default();
         let from = match (&source.from, &source.value) {
             (Some(from), _) => format!("column {from}{unit}"),
             (None, value) => format!("declared: {}", value.as_deref().unwrap_or_default()),
@@ -183,20 +228,27 @@ impl<'a> Map<'a> {
 
     /// Returns a value and where it stands.
     fn field(&self, name: &str, row: usize) -> (Field, String) {
-        let Some(source) = self.import.columns.get(name) else { return (Field::Null, String::new()) };
+        let Some(source) = self.import.columns.get(name) else {
+            return (Field::Null, String::new());
+        };
         if let Some(value) = &source.value {
             return (Field::Text(value.clone()), format!("columns.{name}.value"));
         }
         let from = source.from.as_deref().unwrap_or_default();
         let place = format!("{}, column {from}", self.sheet.places[row]);
         let column = self.sheet.names.iter().position(|n| n == from);
-        (column.map_or(Field::Null, |i| self.sheet.columns[i][row].clone()), place)
+        (
+            column.map_or(Field::Null, |i| self.sheet.columns[i][row].clone()),
+            place,
+        )
     }
 
     /// Returns a time in ns, as the file's own clock has it.
     fn time(&self, name: &str, row: usize) -> Result<Option<i128>, ImportError> {
         let unit = self.import.columns.get(name).and_then(|source| source.unit);
-        let Some(unit) = unit.map(Unit::nanoseconds) else { return Ok(None) };
+        let Some(unit) = unit.map(Unit::nanoseconds) else {
+            return Ok(None);
+        };
         let (field, place) = self.field(name, row);
         let ns = match &field {
             Field::Null => return Ok(None),
@@ -246,7 +298,10 @@ impl<'a> Map<'a> {
     fn row(&self, row: usize, base: Option<i128>) -> Result<Row, ImportError> {
         let mut out = Row::default();
         let sent = self.time("sent", row)?;
-        if base.is_some() && sent.is_none() && self.text("error", row).is_none() && self.status(row).0 == "ok"
+        if base.is_some()
+            && sent.is_none()
+            && self.text("error", row).is_none()
+            && self.status(row).0 == "ok"
         {
             let (_, place) = self.field("sent", row);
             return Err(ImportError::at(
@@ -257,8 +312,9 @@ impl<'a> Map<'a> {
         }
         let place = |name: &str| format!("{} ({name})", self.sheet.places[row]);
         let narrow = |name: &str, ns: i128| {
-            i64::try_from(ns)
-                .map_err(|_| ImportError::at(place(name), "the time is out of range", "check its `unit`"))
+            i64::try_from(ns).map_err(|_| {
+                ImportError::at(place(name), "the time is out of range", "check its `unit`")
+            })
         };
         let relative = |name: &str| match (self.time(name, row)?, base) {
             (Some(ns), Some(base)) => narrow(name, ns - base).map(Some),
@@ -274,15 +330,29 @@ impl<'a> Map<'a> {
             (Some(ns), Some(sent)) => narrow(span, ns + i128::from(sent)).map(Some),
             _ => relative(moment),
         };
-        let (first, last) = (since_sent("first_token", "ttft")?, since_sent("last_token", "e2e_latency")?);
+        let (first, last) = (
+            since_sent("first_token", "ttft")?,
+            since_sent("last_token", "e2e_latency")?,
+        );
         let done = since_sent("done", "request_latency")?;
         (out.first_token_ns, out.last_token_ns, out.done_ns) = (first, last, done);
-        let order = [("sent", out.sent_ns), ("first_token", first), ("last_token", last), ("done", done)];
-        let known: Vec<(&str, i64)> = order.into_iter().filter_map(|(name, at)| Some((name, at?))).collect();
+        let order = [
+            ("sent", out.sent_ns),
+            ("first_token", first),
+            ("last_token", last),
+            ("done", done),
+        ];
+        let known: Vec<(&str, i64)> = order
+            .into_iter()
+            .filter_map(|(name, at)| Some((name, at?)))
+            .collect();
         if let Some(pair) = known.windows(2).find(|pair| pair[1].1 < pair[0].1) {
             return Err(ImportError::at(
                 self.sheet.places[row].clone(),
-                format!("`{}` lies before `{}`: a negative time", pair[1].0, pair[0].0),
+                format!(
+                    "`{}` lies before `{}`: a negative time",
+                    pair[1].0, pair[0].0
+                ),
                 "check the units and the columns of the map; a span counts from `sent`",
             ));
         }
@@ -298,8 +368,10 @@ impl<'a> Map<'a> {
             }
         };
         out.tokens_source = self.text("tokens_source", row);
-        if let Some(word) =
-            out.tokens_source.as_deref().filter(|w| !["usage", "timings", "tokenizer", "chunks"].contains(w))
+        if let Some(word) = out
+            .tokens_source
+            .as_deref()
+            .filter(|w| !["usage", "timings", "tokenizer", "chunks"].contains(w))
         {
             return Err(ImportError::at(
                 self.field("tokens_source", row).1,
@@ -325,16 +397,24 @@ impl<'a> Map<'a> {
     fn status(&self, row: usize) -> (String, Option<String>) {
         let error = self.text("error", row);
         let Some(source) = self.import.columns.get("status") else {
-            return (if error.is_none() { "ok" } else { FAILED }.to_owned(), error);
+            return (
+                if error.is_none() { "ok" } else { FAILED }.to_owned(),
+                error,
+            );
         };
         match self.text("status", row) {
             Some(word) if source.ok.contains(&word) => ("ok".to_owned(), error),
             // With a list of words for success, every other word is a failure of that name.
-            Some(word) if STATUSES.contains(&word.as_str()) && (word != "ok" || source.ok.is_empty()) => {
+            Some(word)
+                if STATUSES.contains(&word.as_str()) && (word != "ok" || source.ok.is_empty()) =>
+            {
                 (word, error)
             }
             Some(word) => (FAILED.to_owned(), error.or(Some(word))),
-            None => (FAILED.to_owned(), error.or(Some("the file gives no status".to_owned()))),
+            None => (
+                FAILED.to_owned(),
+                error.or(Some("the file gives no status".to_owned())),
+            ),
         }
     }
 }
@@ -346,16 +426,27 @@ fn check_unit(
     from: &str,
     stated: Option<&str>,
 ) -> Result<(), ImportError> {
-    let Some(unit) = source.unit else { return Ok(()) };
+    let Some(unit) = source.unit else {
+        return Ok(());
+    };
     let told = match stated {
         Some(stated) => Unit::from_word(stated),
-        None => from.rsplit_once('_').and_then(|(_, end)| Unit::from_word(end)),
+        None => from
+            .rsplit_once('_')
+            .and_then(|(_, end)| Unit::from_word(end)),
     };
     match told {
         Some(told) if told != unit => Err(ImportError::at(
             format!("column {from}"),
-            format!("its unit is {}, the map says {} for `{name}`", told.word(), unit.word()),
-            format!("write `unit: {}`; if the file is wrong, correct it there", told.word()),
+            format!(
+                "its unit is {}, the map says {} for `{name}`",
+                told.word(),
+                unit.word()
+            ),
+            format!(
+                "write `unit: {}`; if the file is wrong, correct it there",
+                told.word()
+            ),
         )),
         _ => Ok(()),
     }
@@ -375,11 +466,20 @@ fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
     let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.is_empty() || !plain(whole) || !plain(fraction) || whole.len() > 20 || fraction.len() > 15 {
+    if whole.is_empty()
+        || !plain(whole)
+        || !plain(fraction)
+        || whole.len() > 20
+        || fraction.len() > 15
+    {
         return float_ns(text.parse().ok()?, unit);
     }
     let scale = 10_i128.pow(fraction.len() as u32);
-    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let fraction: i128 = if fraction.is_empty() {
+        0
+    } else {
+        fraction.parse().ok()?
+    };
     let value = whole.parse::<i128>().ok()? * scale + fraction;
     let ns = value * i128::from(unit);
     Some(sign * ((ns + scale / 2) / scale))

@@ -17,15 +17,28 @@ pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, Str
     let path = resolve(pattern, library)?;
     let digest = Digest::of(&read(pattern, &path)?);
     let name = match path.file_name().and_then(|name| name.to_str()) {
-        Some(found) => Path::new(pattern).with_file_name(found).display().to_string(),
+        Some(found) => Path::new(pattern)
+            .with_file_name(found)
+            .display()
+            .to_string(),
         None => pattern.to_owned(),
     };
-    note(library, &Source { path: path.clone(), name, digest });
+    note(
+        library,
+        &Source {
+            path: path.clone(),
+            name,
+            digest,
+        },
+    );
     Ok((path, digest.to_string()))
 }
 
 fn unusable(message: String, hint: &str) -> Unusable {
-    Unusable { message, hint: hint.to_owned() }
+    Unusable {
+        message,
+        hint: hint.to_owned(),
+    }
 }
 
 fn read(pattern: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
@@ -58,9 +71,18 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
     if !pattern.contains('*') {
         return Ok(path);
     }
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    if Path::new(pattern).parent().is_some_and(|p| p.to_string_lossy().contains('*')) {
+    let name = path
+        .file_name()
+        .map(|n| n.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
+    if Path::new(pattern)
+        .parent()
+        .is_some_and(|p| p.to_string_lossy().contains('*'))
+    {
         return Err(unusable(
             format!("`*` in the folder of {pattern}"),
             "use `*` in the file's name alone; a folder may hold `${axis}`",
@@ -82,10 +104,18 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
             "correct the name; paths begin at the experiment's folder",
         )),
         several => {
-            let names: Vec<String> = several.iter().take(4).map(|p| p.display().to_string()).collect();
+            let names: Vec<String> = several
+                .iter()
+                .take(4)
+                .map(|p| p.display().to_string())
+                .collect();
             let more = if several.len() > 4 { ", …" } else { "" };
             Err(unusable(
-                format!("{} files fit {pattern}: {}{more}", several.len(), names.join(", ")),
+                format!(
+                    "{} files fit {pattern}: {}{more}",
+                    several.len(),
+                    names.join(", ")
+                ),
                 "a cell takes one file: name it more closely, or put what tells them apart on an axis",
             ))
         }
@@ -96,9 +126,13 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
     let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
     for part in middle {
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
@@ -152,14 +186,27 @@ mod tests {
         }
         let pattern = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let Unusable { message, .. } = find(&pattern("c4-*.json")).unwrap_err();
-        assert!(message.starts_with("2 files fit") && message.contains("c4-b.json"), "{message}");
-        assert!(find(&pattern("c16*.json")).unwrap_err().message.starts_with("no file fits"));
+        assert!(
+            message.starts_with("2 files fit") && message.contains("c4-b.json"),
+            "{message}"
+        );
+        assert!(
+            find(&pattern("c16*.json"))
+                .unwrap_err()
+                .message
+                .starts_with("no file fits")
+        );
         let (path, digest) = find(&pattern("c8*.json")).unwrap();
         assert_eq!(digest, Digest::of(b"c8.json").to_string());
         let (source, bytes) = bytes_of(&digest).unwrap();
         assert_eq!((source.path, bytes), (path.clone(), b"c8.json".to_vec()));
         std::fs::write(&path, "other").unwrap();
-        assert!(bytes_of(&digest).unwrap_err().message.contains("has changed"));
+        assert!(
+            bytes_of(&digest)
+                .unwrap_err()
+                .message
+                .contains("has changed")
+        );
     }
 
     #[test]
@@ -167,6 +214,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(2 << 30).unwrap();
         let Unusable { message, hint } = find(file.path().to_str().unwrap()).unwrap_err();
-        assert!(message.contains("2048 MiB") && hint.contains("Parquet"), "{message}");
+        assert!(
+            message.contains("2048 MiB") && hint.contains("Parquet"),
+            "{message}"
+        );
     }
 }

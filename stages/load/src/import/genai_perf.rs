@@ -39,7 +39,11 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
     if file.get("experiments").is_none() {
         return Err(aggregates());
     }
-    let endpoint = file.get("endpoint").map(|v| v.text()).transpose()?.unwrap_or_default();
+    let endpoint = file
+        .get("endpoint")
+        .map(|v| v.text())
+        .transpose()?
+        .unwrap_or_default();
     let service = service(&file.need("service_kind")?, endpoint)?;
     let experiments = file.need("experiments")?.items()?;
     let experiment = &experiments[index(experiments.len(), entry)?];
@@ -63,12 +67,25 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
         // Sessions are written as a rate of 0.
         _ => facts.rate = Some(mode.need("value")?.number()?).filter(|rate| *rate > 0.0),
     }
-    facts.tool_version = file.get("version").map(|v| v.text().map(str::to_owned)).transpose()?;
-    facts.model = requests.iter().find_map(|r| payload(r)?["model"].as_str().map(str::to_owned));
+    facts.tool_version = file
+        .get("version")
+        .map(|v| v.text().map(str::to_owned))
+        .transpose()?;
+    facts.model = requests
+        .iter()
+        .find_map(|r| payload(r)?["model"].as_str().map(str::to_owned));
     facts.api = (!endpoint.is_empty()).then(|| endpoint.to_owned());
     facts.started_unix_ns = (base < i64::MAX).then_some(base);
-    facts.streamed = imported.requests.iter().any(|row| row.chunks_ns.is_some()).then_some(true);
-    if imported.requests.iter().any(|row| row.tokens_source.as_deref() == Some("chunks")) {
+    facts.streamed = imported
+        .requests
+        .iter()
+        .any(|row| row.chunks_ns.is_some())
+        .then_some(true);
+    if imported
+        .requests
+        .iter()
+        .any(|row| row.tokens_source.as_deref() == Some("chunks"))
+    {
         imported.warnings.push(
             "output tokens are counted as chunks where no usage came: GenAI-Perf counts with a tokenizer of its own, \
              which the file does not name"
@@ -77,20 +94,40 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
     }
     imported.map(&[
         ("sent_ns", "timestamp − the smallest"),
-        ("first_token_ns", "response_timestamps of the first response that completes an event with text"),
-        ("last_token_ns", "response_timestamps of the last such response"),
-        ("chunks.at_ns", "response_timestamps of the response that completes the event"),
+        (
+            "first_token_ns",
+            "response_timestamps of the first response that completes an event with text",
+        ),
+        (
+            "last_token_ns",
+            "response_timestamps of the last such response",
+        ),
+        (
+            "chunks.at_ns",
+            "response_timestamps of the response that completes the event",
+        ),
         ("done_ns", "the last of response_timestamps"),
-        ("prompt_tokens, cached_prompt_tokens", "usage in response_outputs"),
-        ("output_tokens, tokens_source", "usage in response_outputs, else events with text"),
+        (
+            "prompt_tokens, cached_prompt_tokens",
+            "usage in response_outputs",
+        ),
+        (
+            "output_tokens, tokens_source",
+            "usage in response_outputs, else events with text",
+        ),
         ("requested_output_tokens, prompt_digest", "request_inputs"),
-        ("status, error", "an error in response_outputs, or no response"),
+        (
+            "status, error",
+            "an error in response_outputs, or no response",
+        ),
     ]);
     Ok(imported)
 }
 
 fn service(kind: &At<'_>, endpoint: &str) -> Result<Service, ImportError> {
-    let text = ["embeddings", "ranking", "rerank", "infer"].iter().all(|word| !endpoint.contains(word));
+    let text = ["embeddings", "ranking", "rerank", "infer"]
+        .iter()
+        .all(|word| !endpoint.contains(word));
     match kind.text()? {
         "openai" if text => Ok(Service::Openai),
         "triton" | "dynamic_grpc" => Ok(Service::Triton),
@@ -127,14 +164,23 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
     if responses.len() != moments.len() {
         return Err(ImportError::at(
             outputs.path,
-            format!("{} entries beside {} of `response_timestamps`", responses.len(), moments.len()),
+            format!(
+                "{} entries beside {} of `response_timestamps`",
+                responses.len(),
+                moments.len()
+            ),
             "the tool writes a timestamp for each response; the file has been changed",
         ));
     }
-    let mut row = Row { sent_ns: Some(start - base), done_ns: moments.last().copied(), ..Row::default() };
+    let mut row = Row {
+        sent_ns: Some(start - base),
+        done_ns: moments.last().copied(),
+        ..Row::default()
+    };
     let asked = payload(request).unwrap_or_default();
-    row.requested_output_tokens =
-        asked["max_tokens"].as_i64().or_else(|| asked["max_completion_tokens"].as_i64());
+    row.requested_output_tokens = asked["max_tokens"]
+        .as_i64()
+        .or_else(|| asked["max_completion_tokens"].as_i64());
     row.prompt_digest = prompt(request, &asked).map(|text| Digest::of(text.as_bytes()).to_string());
     let mut told = Told::default();
     match service {
@@ -166,7 +212,11 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
     }
     (row.prompt_tokens, row.cached_prompt_tokens) = (told.prompt_tokens, told.cached_prompt_tokens);
     row.finish_reason = told.finish_reason;
-    row.error = told.error.or_else(|| moments.is_empty().then(|| "the file holds no response".to_owned()));
+    row.error = told.error.or_else(|| {
+        moments
+            .is_empty()
+            .then(|| "the file holds no response".to_owned())
+    });
     row.status = if row.error.is_some() { FAILED } else { "ok" }.to_owned();
     if row.error.is_some() {
         (row.output_tokens, row.tokens_source) = (None, None);
@@ -185,8 +235,12 @@ fn prompt(request: &At<'_>, asked: &Value) -> Option<String> {
         other => other.as_str().map(str::to_owned),
     };
     let messages = asked["messages"].as_array();
-    let message = messages.filter(|all| all.len() == 1).and_then(|all| one(&all[0]["content"]));
-    one(&asked["prompt"]).or(message).or_else(|| one(&request.value["request_inputs"]["text_input"]))
+    let message = messages
+        .filter(|all| all.len() == 1)
+        .and_then(|all| one(&all[0]["content"]));
+    one(&asked["prompt"])
+        .or(message)
+        .or_else(|| one(&request.value["request_inputs"]["text_input"]))
 }
 
 /// What the responses of one request tell.
@@ -227,12 +281,19 @@ impl Told {
             ends.push(body.len());
         }
         self.events = body.lines().any(|line| line.starts_with("data:"));
-        let failure = |line: &&str| line.starts_with("event:") && line.to_lowercase().contains("error");
+        let failure =
+            |line: &&str| line.starts_with("event:") && line.to_lowercase().contains("error");
         self.error = body.lines().find(failure).map(str::to_owned);
-        let division = if self.events { Division::Events } else { Division::Whole };
+        let division = if self.events {
+            Division::Events
+        } else {
+            Division::Whole
+        };
         let (events, _) = divide(body.as_bytes(), division);
         for event in events {
-            let Some(moment) = moments.get(ends.partition_point(|end| *end <= event.end)) else { continue };
+            let Some(moment) = moments.get(ends.partition_point(|end| *end <= event.end)) else {
+                continue;
+            };
             let data = event.data.trim_ascii();
             if data == b"[DONE]" || data.is_empty() {
                 continue;
@@ -240,7 +301,8 @@ impl Told {
             let Ok(value) = serde_json::from_slice::<Value>(data) else {
                 let text = String::from_utf8_lossy(data);
                 let start: String = text.chars().take(200).collect();
-                self.error.get_or_insert(format!("a response is not JSON: {start}"));
+                self.error
+                    .get_or_insert(format!("a response is not JSON: {start}"));
                 continue;
             };
             let told = Api::OpenaiChat.read(&value);
@@ -265,7 +327,9 @@ fn sessions(requests: &[At<'_>], imported: &mut Imported) -> Result<(), ImportEr
     let mut known: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for i in order {
         let inputs = requests[i].get("request_inputs");
-        let Some(id) = inputs.and_then(|inputs| inputs.get("session_id")) else { continue };
+        let Some(id) = inputs.and_then(|inputs| inputs.get("session_id")) else {
+            continue;
+        };
         let next = known.len() as i64;
         let (session, turn) = known.entry(id.text()?.to_owned()).or_insert((next, 0));
         *turn += 1;
@@ -273,7 +337,10 @@ fn sessions(requests: &[At<'_>], imported: &mut Imported) -> Result<(), ImportEr
         imported.requests[i].turn = Some(*turn);
     }
     if !known.is_empty() {
-        imported.map(&[("session_id, turn", "request_inputs.session_id, numbered in the order of sending")]);
+        imported.map(&[(
+            "session_id, turn",
+            "request_inputs.session_id, numbered in the order of sending",
+        )]);
     }
     Ok(())
 }

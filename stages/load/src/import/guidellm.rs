@@ -13,33 +13,71 @@ const SECONDS: i64 = 1_000_000_000;
 
 /// GuideLLM's metrics of requests, their units, and what it means by them.
 const METRICS: [(&str, &str, &str); 12] = [
-    ("requests_per_second", "req/s", "requests a second, weighted by the time between completions"),
-    ("request_concurrency", "requests", "requests in flight, weighted by time"),
+    (
+        "requests_per_second",
+        "req/s",
+        "requests a second, weighted by the time between completions",
+    ),
+    (
+        "request_concurrency",
+        "requests",
+        "requests in flight, weighted by time",
+    ),
     ("request_latency", "s", "end minus start of a request"),
     ("prompt_token_count", "tok", "prompt tokens a request"),
     ("output_token_count", "tok", "output tokens a request"),
-    ("time_to_first_token_ms", "ms", "first iteration with a token minus the start"),
+    (
+        "time_to_first_token_ms",
+        "ms",
+        "first iteration with a token minus the start",
+    ),
     (
         "time_to_first_output_token_ms",
         "ms",
         "first iteration with a token that is no reasoning, minus the start",
     ),
-    ("time_per_output_token_ms", "ms/tok", "request latency ÷ output tokens: the first token's wait counts"),
-    ("inter_token_latency_ms", "ms/tok", "(last − first token) ÷ (output tokens − 1), one value a request"),
-    ("prompt_tokens_per_second", "tok/s", "prompt tokens a second"),
-    ("output_tokens_per_second", "tok/s", "output tokens a second"),
-    ("tokens_per_second", "tok/s", "prompt and output tokens a second"),
+    (
+        "time_per_output_token_ms",
+        "ms/tok",
+        "request latency ÷ output tokens: the first token's wait counts",
+    ),
+    (
+        "inter_token_latency_ms",
+        "ms/tok",
+        "(last − first token) ÷ (output tokens − 1), one value a request",
+    ),
+    (
+        "prompt_tokens_per_second",
+        "tok/s",
+        "prompt tokens a second",
+    ),
+    (
+        "output_tokens_per_second",
+        "tok/s",
+        "output tokens a second",
+    ),
+    (
+        "tokens_per_second",
+        "tok/s",
+        "prompt and output tokens a second",
+    ),
 ];
 
 /// Reads one benchmark of a report.
 pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, ImportError> {
     let benchmarks = report.need("benchmarks")?.items()?;
     if benchmarks.is_empty() {
-        return Err(ImportError::at("$.benchmarks", "the report holds no benchmark", "let one finish"));
+        return Err(ImportError::at(
+            "$.benchmarks",
+            "the report holds no benchmark",
+            "let one finish",
+        ));
     }
     let benchmark = &benchmarks[index(benchmarks.len(), entry)?];
     let mut imported = Imported::default();
-    let version = report.get("metadata").and_then(|m| m.get("guidellm_version"));
+    let version = report
+        .get("metadata")
+        .and_then(|m| m.get("guidellm_version"));
     imported.facts.tool_version = version.map(|v| v.text().map(str::to_owned)).transpose()?;
     facts(benchmark, &mut imported)?;
     imported.summary = summary(&benchmark.need("metrics")?)?;
@@ -49,15 +87,27 @@ pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, Impo
 
 fn facts(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     let facts = &mut imported.facts;
-    let Some(config) = benchmark.get("config") else { return Ok(()) };
+    let Some(config) = benchmark.get("config") else {
+        return Ok(());
+    };
     let text = |at: Option<At<'_>>| at.map(|v| v.text().map(str::to_owned)).transpose();
     let backend = config.get("backend");
     facts.model = text(backend.as_ref().and_then(|b| b.get("model")))?;
     facts.api = text(backend.as_ref().and_then(|b| b.get("request_format")))?;
-    facts.streamed = backend.and_then(|b| b.get("stream")).and_then(|v| v.value.as_bool());
-    let limit = config.get("constraints").and_then(|c| c.get("max_requests")).and_then(|c| c.get("args"));
-    facts.expected_requests = limit.and_then(|a| a.get("count")).map(|v| v.count()).transpose()?;
-    let Some(strategy) = config.get("strategy") else { return Ok(()) };
+    facts.streamed = backend
+        .and_then(|b| b.get("stream"))
+        .and_then(|v| v.value.as_bool());
+    let limit = config
+        .get("constraints")
+        .and_then(|c| c.get("max_requests"))
+        .and_then(|c| c.get("args"));
+    facts.expected_requests = limit
+        .and_then(|a| a.get("count"))
+        .map(|v| v.count())
+        .transpose()?;
+    let Some(strategy) = config.get("strategy") else {
+        return Ok(());
+    };
     match strategy.need("type_")?.text()? {
         "synchronous" => (facts.arrival, facts.clients) = (Some("closed-loop".to_owned()), Some(1)),
         "concurrent" => {
@@ -89,13 +139,23 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
     for (_, item) in &all {
         starts.push(start(item)?);
     }
-    let base = starts.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let base = starts
+        .iter()
+        .flatten()
+        .copied()
+        .fold(f64::INFINITY, f64::min);
     // In the order sent, which the groups have torn apart; what was never sent comes last.
     let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by(|a, b| starts[*a].unwrap_or(f64::INFINITY).total_cmp(&starts[*b].unwrap_or(f64::INFINITY)));
+    order.sort_by(|a, b| {
+        starts[*a]
+            .unwrap_or(f64::INFINITY)
+            .total_cmp(&starts[*b].unwrap_or(f64::INFINITY))
+    });
     let open = imported.facts.clients.is_none() && imported.facts.rate.is_some();
     let several_turns = all.iter().any(|(_, item)| {
-        item.get("info").and_then(|i| i.get("turn_index")).is_some_and(|turn| turn.value != 0)
+        item.get("info")
+            .and_then(|i| i.get("turn_index"))
+            .is_some_and(|turn| turn.value != 0)
     });
     let mut sessions = BTreeMap::new();
     for i in order {
@@ -117,14 +177,23 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
         ("first_token_ns", "info.timings.first_token_iteration"),
         ("last_token_ns", "info.timings.last_token_iteration"),
         ("done_ns", "info.timings.request_end"),
-        ("send_lag_ns", "info.timings.request_start − info.timings.targeted_start"),
+        (
+            "send_lag_ns",
+            "info.timings.request_start − info.timings.targeted_start",
+        ),
         (
             "prompt_tokens, output_tokens",
             "prompt_tokens, output_tokens: the server's usage, else GuideLLM's own count",
         ),
-        ("requested_output_tokens", "max_completion_tokens or max_tokens of request_args"),
+        (
+            "requested_output_tokens",
+            "max_completion_tokens or max_tokens of request_args",
+        ),
         ("output_characters, output_digest", "output"),
-        ("status, http_status, error", "the list it is in, and info.error"),
+        (
+            "status, http_status, error",
+            "the list it is in, and info.error",
+        ),
     ]);
     if open {
         imported.map(&[("scheduled_ns", "info.timings.targeted_start")]);
@@ -136,7 +205,9 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
     let info = item.need("info")?;
     let timings = info.need("timings")?;
     let relative = |names: &[&str]| -> Result<Option<i64>, ImportError> {
-        let Some(at) = names.iter().find_map(|name| timings.get(name)) else { return Ok(None) };
+        let Some(at) = names.iter().find_map(|name| timings.get(name)) else {
+            return Ok(None);
+        };
         Ok(Some(((at.number()? - base) * SECONDS as f64).round() as i64))
     };
     let count = |name: &str| item.get(name).map(|v| v.count()).transpose();
@@ -199,19 +270,34 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
 fn requested(arguments: &Value) -> Option<i64> {
     let parsed: Value = serde_json::from_str(arguments.as_str()?).ok()?;
     let body = parsed.get("body")?;
-    body.get("max_completion_tokens").or_else(|| body.get("max_tokens"))?.as_i64()
+    body.get("max_completion_tokens")
+        .or_else(|| body.get("max_tokens"))?
+        .as_i64()
 }
 
 /// Finds the status in httpx's `Server error '500 Internal Server Error' for url …`.
 fn http_status(error: &str) -> Option<i64> {
-    let digits = error.strip_prefix("HTTPStatusError")?.split('\'').nth(1)?.split(' ').next()?;
-    digits.parse().ok().filter(|status| (400..600).contains(status))
+    let digits = error
+        .strip_prefix("HTTPStatusError")?
+        .split('\'')
+        .nth(1)?
+        .split(' ')
+        .next()?;
+    digits
+        .parse()
+        .ok()
+        .filter(|status| (400..600).contains(status))
 }
 
 fn summary(metrics: &At<'_>) -> Result<Vec<Statistic>, ImportError> {
     let mut all = Vec::new();
     for (name, unit, meaning) in METRICS {
-        let Some(of) = metrics.get(name).and_then(|metric| metric.get("successful")) else { continue };
+        let Some(of) = metrics
+            .get(name)
+            .and_then(|metric| metric.get("successful"))
+        else {
+            continue;
+        };
         let n = of.need("count")?.count()?;
         if n == 0 {
             // GuideLLM writes zeros where there are no values.

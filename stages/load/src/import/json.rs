@@ -15,8 +15,16 @@ pub(crate) struct ImportError {
 }
 
 impl ImportError {
-    pub(crate) fn at(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), hint: hint.into() }
+    pub(crate) fn at(
+        place: impl Into<String>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            place: place.into(),
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -42,7 +50,11 @@ pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
         },
     };
     if all.is_empty() {
-        return Err(ImportError::at("", "the file is empty", "give the file the tool wrote"));
+        return Err(ImportError::at(
+            "",
+            "the file is empty",
+            "give the file the tool wrote",
+        ));
     }
     Ok(all)
 }
@@ -58,12 +70,17 @@ fn parse(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
 fn syntax(error: &serde_json::Error) -> ImportError {
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
-        let hint = "the file is cut off: the tool was stopped while writing, or the copy is incomplete";
+        let hint =
+            "the file is cut off: the tool was stopped while writing, or the copy is incomplete";
         return ImportError::at(place, "the JSON ends in the middle", hint);
     }
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
-    ImportError::at(place, format!("not JSON: {message}"), "give the JSON file the tool wrote, unchanged")
+    ImportError::at(
+        place,
+        format!("not JSON: {message}"),
+        "give the JSON file the tool wrote, unchanged",
+    )
 }
 
 /// Python's words for numbers that are none.
@@ -74,7 +91,9 @@ fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let (mut in_text, mut at, mut found) = (false, 0, false);
     while at < bytes.len() {
-        let word = WORDS.iter().find(|word| !in_text && bytes[at..].starts_with(word.as_bytes()));
+        let word = WORDS
+            .iter()
+            .find(|word| !in_text && bytes[at..].starts_with(word.as_bytes()));
         if let Some(word) = word {
             found = true;
             out.push(b'"');
@@ -107,7 +126,10 @@ pub(crate) struct At<'a> {
 impl<'a> At<'a> {
     /// Starts at a document; `path` is `$`, or says which of several.
     pub(crate) fn root(value: &'a Value, path: impl Into<String>) -> Self {
-        Self { value, path: path.into() }
+        Self {
+            value,
+            path: path.into(),
+        }
     }
 
     fn wrong(&self, message: impl Into<String>) -> ImportError {
@@ -121,26 +143,40 @@ impl<'a> At<'a> {
     /// Returns the member of a name unless it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|v| !v.is_null())?;
-        Some(Self { value, path: format!("{}.{key}", self.path) })
+        Some(Self {
+            value,
+            path: format!("{}.{key}", self.path),
+        })
     }
 
     /// Returns the member of a name.
     pub(crate) fn need(&self, key: &str) -> Result<Self, ImportError> {
-        self.get(key).ok_or_else(|| self.wrong(format!("there is no `{key}`")))
+        self.get(key)
+            .ok_or_else(|| self.wrong(format!("there is no `{key}`")))
     }
 
     pub(crate) fn items(&self) -> Result<Vec<Self>, ImportError> {
-        let items = self.value.as_array().ok_or_else(|| self.wrong("a list was expected"))?;
-        let item = |(i, value)| Self { value, path: format!("{}[{i}]", self.path) };
+        let items = self
+            .value
+            .as_array()
+            .ok_or_else(|| self.wrong("a list was expected"))?;
+        let item = |(i, value)| Self {
+            value,
+            path: format!("{}[{i}]", self.path),
+        };
         Ok(items.iter().enumerate().map(item).collect())
     }
 
     pub(crate) fn object(&self) -> Result<&'a Map<String, Value>, ImportError> {
-        self.value.as_object().ok_or_else(|| self.wrong("an object was expected"))
+        self.value
+            .as_object()
+            .ok_or_else(|| self.wrong("an object was expected"))
     }
 
     pub(crate) fn text(&self) -> Result<&'a str, ImportError> {
-        self.value.as_str().ok_or_else(|| self.wrong(format!("text was expected, found {}", self.value)))
+        self.value
+            .as_str()
+            .ok_or_else(|| self.wrong(format!("text was expected, found {}", self.value)))
     }
 
     pub(crate) fn number(&self) -> Result<f64, ImportError> {
@@ -152,7 +188,12 @@ impl<'a> At<'a> {
             ));
         }
         let number = self.value.as_f64().filter(|n| n.is_finite());
-        number.ok_or_else(|| self.wrong(format!("a number was expected, found {}", brief(self.value))))
+        number.ok_or_else(|| {
+            self.wrong(format!(
+                "a number was expected, found {}",
+                brief(self.value)
+            ))
+        })
     }
 
     /// Returns a count: a whole number, not negative.
@@ -203,5 +244,9 @@ impl<'a> At<'a> {
 
 fn brief(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() > 40 { format!("{}…", text.chars().take(40).collect::<String>()) } else { text }
+    if text.chars().count() > 40 {
+        format!("{}…", text.chars().take(40).collect::<String>())
+    } else {
+        text
+    }
 }

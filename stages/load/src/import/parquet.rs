@@ -2,8 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -16,13 +16,20 @@ use super::json::ImportError;
 /// named in the error only if the map asks for them.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, ImportError> {
     let table = Table::from_parquet(bytes.to_vec()).map_err(|e| {
-        ImportError::at("", e.to_string(), "write a Parquet file without compression, or with snappy")
+        ImportError::at(
+            "",
+            e.to_string(),
+            "write a Parquet file without compression, or with snappy",
+        )
     })?;
     let schema = table.batch().schema();
     let fields = schema.fields();
     Ok(Sheet {
         names: fields.iter().map(|f| f.name().clone()).collect(),
-        units: fields.iter().map(|f| f.metadata().get("unit").cloned()).collect(),
+        units: fields
+            .iter()
+            .map(|f| f.metadata().get("unit").cloned())
+            .collect(),
         columns: table.batch().columns().iter().map(column).collect(),
         places: (1..=table.rows()).map(|row| format!("row {row}")).collect(),
     })
@@ -31,12 +38,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, ImportError> {
 fn column(array: &ArrayRef) -> Vec<Field> {
     macro_rules! numbers {
         ($type:ty, $field:expr) => {
-            array.as_primitive::<$type>().iter().map(|v| v.map_or(Field::Null, $field)).collect()
+            array
+                .as_primitive::<$type>()
+                .iter()
+                .map(|v| v.map_or(Field::Null, $field))
+                .collect()
         };
     }
     macro_rules! texts {
         ($values:expr) => {
-            $values.iter().map(|v| v.map_or(Field::Null, |text| Field::Text(text.to_owned()))).collect()
+            $values
+                .iter()
+                .map(|v| v.map_or(Field::Null, |text| Field::Text(text.to_owned())))
+                .collect()
         };
     }
     match array.data_type() {
@@ -48,13 +62,16 @@ fn column(array: &ArrayRef) -> Vec<Field> {
         DataType::UInt16 => numbers!(UInt16Type, |v| Field::Int(v.into())),
         DataType::UInt32 => numbers!(UInt32Type, |v| Field::Int(v.into())),
         DataType::UInt64 => {
-            numbers!(UInt64Type, |v| i64::try_from(v).map_or(Field::Other("a number above 2^63"), Field::Int))
+            numbers!(UInt64Type, |v| i64::try_from(v)
+                .map_or(Field::Other("a number above 2^63"), Field::Int))
         }
         DataType::Float32 => numbers!(Float32Type, |v| Field::Float(v.into())),
         DataType::Float64 => numbers!(Float64Type, Field::Float),
-        DataType::Boolean => {
-            array.as_boolean().iter().map(|v| v.map_or(Field::Null, |b| Field::Text(b.to_string()))).collect()
-        }
+        DataType::Boolean => array
+            .as_boolean()
+            .iter()
+            .map(|v| v.map_or(Field::Null, |b| Field::Text(b.to_string())))
+            .collect(),
         DataType::Utf8 => texts!(array.as_string::<i32>()),
         DataType::LargeUtf8 => texts!(array.as_string::<i64>()),
         DataType::Utf8View => texts!(array.as_string_view()),

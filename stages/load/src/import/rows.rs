@@ -101,6 +101,10 @@ pub(crate) struct Imported {
 impl Imported {
     /// Records what columns were made from.
     pub(crate) fn map(&mut self, pairs: &[(&str, &str)]) {
-        self.mapping.extend(pairs.iter().map(|(ours, from)| ((*ours).to_owned(), (*from).to_owned())));
+        self.mapping.extend(
+            pairs
+                .iter()
+                .map(|(ours, from)| ((*ours).to_owned(), (*from).to_owned())),
+        );
     }
 }

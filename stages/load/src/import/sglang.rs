@@ -29,21 +29,57 @@ const DISTRIBUTIONS: &[Definition] = &[
 ];
 
 const FIGURES: &[Definition] = &[
-    ("duration", "s", "SGLang: from the first dispatch to the return of the last request"),
+    (
+        "duration",
+        "s",
+        "SGLang: from the first dispatch to the return of the last request",
+    ),
     ("completed", "requests", "SGLang: requests that succeeded"),
-    ("total_input_tokens", "tok", "SGLang: prompt tokens of completed requests"),
+    (
+        "total_input_tokens",
+        "tok",
+        "SGLang: prompt tokens of completed requests",
+    ),
     (
         "total_output_tokens",
         "tok",
         "SGLang: as usage says, else the tokens asked for, over completed requests",
     ),
-    ("total_output_tokens_retokenized", "tok", "SGLang: the generated texts through the client's tokenizer"),
-    ("request_throughput", "req/s", "SGLang: completed ÷ duration"),
-    ("input_throughput", "tok/s", "SGLang: total_input_tokens ÷ duration"),
-    ("output_throughput", "tok/s", "SGLang: total_output_tokens ÷ duration"),
-    ("total_throughput", "tok/s", "SGLang: input and output tokens ÷ duration"),
-    ("concurrency", "requests", "SGLang: sum of latencies ÷ duration"),
-    ("accept_length", "tok", "SGLang: tokens accepted a step of speculative decoding, as the server says"),
+    (
+        "total_output_tokens_retokenized",
+        "tok",
+        "SGLang: the generated texts through the client's tokenizer",
+    ),
+    (
+        "request_throughput",
+        "req/s",
+        "SGLang: completed ÷ duration",
+    ),
+    (
+        "input_throughput",
+        "tok/s",
+        "SGLang: total_input_tokens ÷ duration",
+    ),
+    (
+        "output_throughput",
+        "tok/s",
+        "SGLang: total_output_tokens ÷ duration",
+    ),
+    (
+        "total_throughput",
+        "tok/s",
+        "SGLang: input and output tokens ÷ duration",
+    ),
+    (
+        "concurrency",
+        "requests",
+        "SGLang: sum of latencies ÷ duration",
+    ),
+    (
+        "accept_length",
+        "tok",
+        "SGLang: tokens accepted a step of speculative decoding, as the server says",
+    ),
     (
         "max_output_tokens_per_s",
         "tok/s",
@@ -64,21 +100,30 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
     imported.summary = flat(result, DISTRIBUTIONS, FIGURES, n)?;
     arrays::rows(result, &mut imported)?;
     let facts = &mut imported.facts;
-    facts.api = result.get("backend").map(|v| v.text().map(str::to_owned)).transpose()?;
+    facts.api = result
+        .get("backend")
+        .map(|v| v.text().map(str::to_owned))
+        .transpose()?;
     facts.model = result
         .get("server_info")
         .and_then(|info| info.get("model_path"))
         .map(|v| v.text().map(str::to_owned))
         .transpose()?;
     facts.tool_version = None;
-    let limit = result.get("max_concurrency").map(|v| v.count()).transpose()?;
+    let limit = result
+        .get("max_concurrency")
+        .map(|v| v.count())
+        .transpose()?;
     match result.get("request_rate") {
         // `Infinity` is no JSON; Python's writer leaves it to the reader, which refuses it.
         Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
         _ => facts.clients = limit,
     }
     if !imported.requests.is_empty() {
-        imported.map(&[("done_ns", "nothing: the file holds no latency and no start time of a request")]);
+        imported.map(&[(
+            "done_ns",
+            "nothing: the file holds no latency and no start time of a request",
+        )]);
         imported.warnings.push(
             "SGLang writes the tokens asked for where the server sent no usage, and the file does not say \
              which: `tokens_source` is null"

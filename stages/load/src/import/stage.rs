@@ -21,16 +21,26 @@ pub(crate) fn canonical(
         .flat_map(|settings| settings.keys())
         .filter(|key| *key != "import")
         .map(|key| {
-            Problem::at(&[key], format!("`{key}` means nothing where results are imported"))
-                .hint("remove it: the file says what was measured")
+            Problem::at(
+                &[key],
+                format!("`{key}` means nothing where results are imported"),
+            )
+            .hint("remove it: the file says what was measured")
         })
         .collect();
     problems.extend(columns::problems(&import));
     if let Some(pattern) = import.file.take() {
         match file::find(&pattern, library) {
             Ok((path, digest)) => {
-                if import.digest.as_ref().is_some_and(|pinned| *pinned != digest) {
-                    let message = format!("{} has the digest {digest}, not the one declared", path.display());
+                if import
+                    .digest
+                    .as_ref()
+                    .is_some_and(|pinned| *pinned != digest)
+                {
+                    let message = format!(
+                        "{} has the digest {digest}, not the one declared",
+                        path.display()
+                    );
                     problems.push(
                         Problem::at(&["import", "digest"], message)
                             .hint("correct `digest`, or restore the file"),
@@ -43,7 +53,11 @@ pub(crate) fn canonical(
     } else if import.digest.is_none() {
         problems.push(Problem::at(&["import"], "missing key `file`").hint("add `file:`"));
     }
-    if problems.is_empty() { Ok(json!({ "import": import })) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(json!({ "import": import }))
+    } else {
+        Err(problems)
+    }
 }
 
 /// Executes the cell: reads the file and returns its rows as tables.
@@ -62,7 +76,8 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     let imported = match read {
         Ok(imported) => imported,
         Err(error) => {
-            let failure = Failure::failed(format!("{}: {error}", source.path.display())).hint(&error.hint);
+            let failure =
+                Failure::failed(format!("{}: {error}", source.path.display())).hint(&error.hint);
             return Err(failure.evidence(original(bytes)));
         }
     };
@@ -71,10 +86,15 @@ pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     for (name, table) in tables::tables(import, &imported, digest).map_err(wrong)? {
         done.outputs.push(Output::table(name, &table)?);
     }
-    done.outputs.push(Output::json("import", &tables::description(import, &imported, digest)));
+    done.outputs.push(Output::json(
+        "import",
+        &tables::description(import, &imported, digest),
+    ));
     done.outputs.push(original(bytes));
-    done.observations.insert("source".to_owned(), json!("imported"));
-    done.observations.insert("file".to_owned(), json!(source.name));
+    done.observations
+        .insert("source".to_owned(), json!("imported"));
+    done.observations
+        .insert("file".to_owned(), json!(source.name));
     done.warnings = imported.warnings;
     Ok(done)
 }
@@ -100,7 +120,11 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     if let Some(other) = recognise(&documents[0]).filter(|other| *other != import.tool) {
         return Err(ImportError::at(
             "",
-            format!("{} wrote this file, not {}", other.word(), import.tool.word()),
+            format!(
+                "{} wrote this file, not {}",
+                other.word(),
+                import.tool.word()
+            ),
             format!("write `tool: {}`", other.word()),
         ));
     }
@@ -125,7 +149,13 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
 
 /// Picks the result asked for of a file to which a tool appended several.
 fn choose(documents: &[Json], entry: Option<u32>) -> Result<At<'_>, ImportError> {
-    let path = |i: usize| if documents.len() == 1 { "$".to_owned() } else { format!("result {} $", i + 1) };
+    let path = |i: usize| {
+        if documents.len() == 1 {
+            "$".to_owned()
+        } else {
+            format!("result {} $", i + 1)
+        }
+    };
     let index = index(documents.len(), entry)?;
     Ok(At::root(&documents[index], path(index)))
 }

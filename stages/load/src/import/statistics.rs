@@ -28,10 +28,13 @@ pub(crate) fn flat(
             });
             continue;
         }
-        let Some((statistic, metric)) = key.strip_suffix("_ms").and_then(|k| k.split_once('_')) else {
+        let Some((statistic, metric)) = key.strip_suffix("_ms").and_then(|k| k.split_once('_'))
+        else {
             continue;
         };
-        if let Some((name, unit, definition)) = distributions.iter().find(|(name, _, _)| *name == metric) {
+        if let Some((name, unit, definition)) =
+            distributions.iter().find(|(name, _, _)| *name == metric)
+        {
             all.push(Statistic {
                 metric: (*name).to_owned(),
                 statistic: statistic.to_owned(),

@@ -17,7 +17,14 @@ const AIPERF: &str = include_str!("../../tests/import/aiperf.jsonl");
 const AIPERF_AGGREGATES: &str = include_str!("../../tests/import/profile_export_aiperf.json");
 
 fn import(tool: Tool) -> Import {
-    Import { tool, file: None, version: None, entry: None, columns: Default::default(), digest: None }
+    Import {
+        tool,
+        file: None,
+        version: None,
+        entry: None,
+        columns: Default::default(),
+        digest: None,
+    }
 }
 
 pub(super) fn of(tool: Tool, text: &str) -> Imported {
@@ -30,12 +37,22 @@ pub(super) fn refused(tool: Tool, text: &str) -> ImportError {
 
 /// Each tool was told to send eight requests of eight tokens, and one of them was answered 500.
 fn with_rows() -> [(Tool, &'static str); 4] {
-    [(Tool::Vllm, VLLM), (Tool::Sglang, SGLANG), (Tool::Guidellm, GUIDELLM), (Tool::Aiperf, AIPERF)]
+    [
+        (Tool::Vllm, VLLM),
+        (Tool::Sglang, SGLANG),
+        (Tool::Guidellm, GUIDELLM),
+        (Tool::Aiperf, AIPERF),
+    ]
 }
 
 fn statistic(imported: &Imported, metric: &str, statistic: &str) -> f64 {
-    let found = imported.summary.iter().find(|s| s.metric == metric && s.statistic == statistic);
-    found.unwrap_or_else(|| panic!("no {statistic} of {metric}")).value
+    let found = imported
+        .summary
+        .iter()
+        .find(|s| s.metric == metric && s.statistic == statistic);
+    found
+        .unwrap_or_else(|| panic!("no {statistic} of {metric}"))
+        .value
 }
 
 pub(super) fn mean(values: impl Iterator<Item = i64>) -> f64 {
@@ -54,14 +71,28 @@ fn every_tool_gives_one_row_a_request_and_keeps_the_failed_one() {
         let measured: Vec<_> = imported.requests.iter().filter(|row| !row.warmup).collect();
         assert_eq!(measured.len(), 8, "{}", tool.word());
         let failed: Vec<_> = measured.iter().filter(|row| row.status != "ok").collect();
-        let [failed] = failed.as_slice() else { panic!("{}: {} failed", tool.word(), failed.len()) };
-        assert!(failed.error.is_some() && failed.output_tokens.is_none(), "{}: {failed:?}", tool.word());
+        let [failed] = failed.as_slice() else {
+            panic!("{}: {} failed", tool.word(), failed.len())
+        };
+        assert!(
+            failed.error.is_some() && failed.output_tokens.is_none(),
+            "{}: {failed:?}",
+            tool.word()
+        );
         assert_eq!(failed.first_token_ns, None);
         for row in measured.iter().filter(|row| row.status == "ok") {
             assert_eq!(row.output_tokens, Some(8));
-            let order =
-                [row.sent_ns, row.first_token_ns, row.last_token_ns, row.done_ns.or(row.last_token_ns)];
-            assert!(order.windows(2).all(|w| w[0].unwrap() <= w[1].unwrap()), "{}: {row:?}", tool.word());
+            let order = [
+                row.sent_ns,
+                row.first_token_ns,
+                row.last_token_ns,
+                row.done_ns.or(row.last_token_ns),
+            ];
+            assert!(
+                order.windows(2).all(|w| w[0].unwrap() <= w[1].unwrap()),
+                "{}: {row:?}",
+                tool.word()
+            );
         }
         assert!(!imported.mapping.is_empty());
     }
@@ -78,37 +109,74 @@ fn the_rows_give_each_tools_own_mean_time_to_first_token_again() {
         let ok = imported.requests.iter().filter(|row| row.status == "ok");
         let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
         let told = statistic(&imported, metric, name);
-        assert!(near(again, told), "{}: {again} from the rows, {told} in the file", tool.word());
+        assert!(
+            near(again, told),
+            "{}: {again} from the rows, {told} in the file",
+            tool.word()
+        );
     }
     let rows = of(Tool::Aiperf, AIPERF);
-    let ok = rows.requests.iter().filter(|row| row.status == "ok" && !row.warmup);
+    let ok = rows
+        .requests
+        .iter()
+        .filter(|row| row.status == "ok" && !row.warmup);
     let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
-    let told = statistic(&of(Tool::Aiperf, AIPERF_AGGREGATES), "time_to_first_token", "avg");
-    assert!(near(again, told), "{again} from the records, {told} in the aggregates");
+    let told = statistic(
+        &of(Tool::Aiperf, AIPERF_AGGREGATES),
+        "time_to_first_token",
+        "avg",
+    );
+    assert!(
+        near(again, told),
+        "{again} from the records, {told} in the aggregates"
+    );
 }
 
 #[test]
 fn gaps_between_chunks_become_rows_where_the_file_has_them() {
     for (tool, text) in with_rows() {
         let imported = of(tool, text);
-        let chunks: Vec<_> = imported.requests.iter().filter_map(|row| row.chunks_ns.clone()).collect();
+        let chunks: Vec<_> = imported
+            .requests
+            .iter()
+            .filter_map(|row| row.chunks_ns.clone())
+            .collect();
         if tool == Tool::Guidellm {
             assert!(chunks.is_empty(), "GuideLLM keeps no times of chunks");
             continue;
         }
-        assert!(chunks.iter().all(|times| times.len() >= 8 && times.is_sorted()), "{}", tool.word());
+        assert!(
+            chunks
+                .iter()
+                .all(|times| times.len() >= 8 && times.is_sorted()),
+            "{}",
+            tool.word()
+        );
     }
     let vllm = of(Tool::Vllm, VLLM);
-    let gaps = vllm.requests.iter().filter_map(|row| row.chunks_ns.as_ref());
-    let gaps: Vec<i64> = gaps.flat_map(|times| times.windows(2).map(|w| w[1] - w[0])).collect();
-    assert!(near(mean(gaps.into_iter()), statistic(&vllm, "itl", "mean")));
+    let gaps = vllm
+        .requests
+        .iter()
+        .filter_map(|row| row.chunks_ns.as_ref());
+    let gaps: Vec<i64> = gaps
+        .flat_map(|times| times.windows(2).map(|w| w[1] - w[0]))
+        .collect();
+    assert!(near(
+        mean(gaps.into_iter()),
+        statistic(&vllm, "itl", "mean")
+    ));
 }
 
 #[test]
 fn without_start_times_each_row_counts_from_its_own_sending() {
     let imported = of(Tool::Sglang, SGLANG);
     assert_eq!(imported.facts.clock, Clock::Request);
-    assert!(imported.requests.iter().all(|row| row.sent_ns == Some(0) && row.done_ns.is_none()));
+    assert!(
+        imported
+            .requests
+            .iter()
+            .all(|row| row.sent_ns == Some(0) && row.done_ns.is_none())
+    );
     assert_eq!(of(Tool::Vllm, VLLM).facts.clock, Clock::Cell);
 }
 
@@ -129,8 +197,17 @@ fn a_status_code_is_kept_where_the_file_has_it() {
         (Tool::Sglang, SGLANG, "failed", None),
     ] {
         let imported = of(tool, text);
-        let failed = imported.requests.iter().find(|row| row.status != "ok").unwrap();
-        assert_eq!((failed.status.as_str(), failed.http_status), (status, code), "{}", tool.word());
+        let failed = imported
+            .requests
+            .iter()
+            .find(|row| row.status != "ok")
+            .unwrap();
+        assert_eq!(
+            (failed.status.as_str(), failed.http_status),
+            (status, code),
+            "{}",
+            tool.word()
+        );
     }
 }
 
@@ -145,13 +222,31 @@ fn a_file_of_aggregates_has_a_summary_and_no_rows() {
     let aggregates = of(Tool::Aiperf, AIPERF_AGGREGATES);
     assert_eq!(aggregates.facts.tool_version.as_deref(), Some("0.13.0"));
     let mut plain: serde_json::Value = serde_json::from_str(VLLM).unwrap();
-    for key in ["input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"] {
-        plain.as_object_mut().unwrap().remove(key).expect("what --save-detailed adds");
+    for key in [
+        "input_lens",
+        "output_lens",
+        "start_times",
+        "ttfts",
+        "itls",
+        "generated_texts",
+        "errors",
+    ] {
+        plain
+            .as_object_mut()
+            .unwrap()
+            .remove(key)
+            .expect("what --save-detailed adds");
     }
-    for (tool, imported) in [(Tool::Aiperf, aggregates), (Tool::Vllm, of(Tool::Vllm, &plain.to_string()))] {
+    for (tool, imported) in [
+        (Tool::Aiperf, aggregates),
+        (Tool::Vllm, of(Tool::Vllm, &plain.to_string())),
+    ] {
         assert!(imported.requests.is_empty() && !imported.summary.is_empty());
-        let names: Vec<&str> =
-            tables(&import(tool), &imported, "b3:0").unwrap().iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = tables(&import(tool), &imported, "b3:0")
+            .unwrap()
+            .iter()
+            .map(|(name, _)| *name)
+            .collect();
         assert_eq!(names, ["requests", "cell", "summary"]);
     }
 }
@@ -161,12 +256,18 @@ fn the_tables_have_the_names_and_units_of_a_measured_cell() {
     let measured = crate::rows::requests_table(&[]).unwrap();
     let all = tables(&import(Tool::Vllm), &of(Tool::Vllm, VLLM), "b3:0").unwrap();
     for name in all[0].1.names() {
-        assert!(measured.has(&name), "`{name}` is no column of a measured cell");
+        assert!(
+            measured.has(&name),
+            "`{name}` is no column of a measured cell"
+        );
         assert_eq!(all[0].1.unit(&name), measured.unit(&name), "{name}");
     }
     let of = |name: &str| &all.iter().find(|(n, _)| *n == name).unwrap().1;
     assert_eq!(of("cell").text("source").unwrap(), [Some("imported")]);
-    assert_eq!(of("chunks").names(), crate::rows::chunks_table(&[]).unwrap().names()[..5]);
+    assert_eq!(
+        of("chunks").names(),
+        crate::rows::chunks_table(&[]).unwrap().names()[..5]
+    );
 }
 
 #[test]
@@ -177,41 +278,85 @@ fn a_broken_file_is_refused_with_its_place() {
     };
     let first_ttft = |to: &str| vllm("\"ttfts\": [", &format!("\"ttfts\": [{to}, "));
     for (text, place, part) in [
-        (VLLM[..VLLM.len() / 2].to_owned(), "line 1, column", "ends in the middle"),
-        ("{\"completed\": }".to_owned(), "line 1, column 15", "not JSON"),
+        (
+            VLLM[..VLLM.len() / 2].to_owned(),
+            "line 1, column",
+            "ends in the middle",
+        ),
+        (
+            "{\"completed\": }".to_owned(),
+            "line 1, column 15",
+            "not JSON",
+        ),
         (String::new(), "", "empty"),
         (first_ttft("NaN"), "$.ttfts[0]", "`NaN` is no number"),
-        (first_ttft("-0.05"), "$.ttfts[0]", "the time -0.05 is negative"),
+        (
+            first_ttft("-0.05"),
+            "$.ttfts[0]",
+            "the time -0.05 is negative",
+        ),
         (first_ttft("0.05"), "$.itls", "8 entries beside 9"),
-        (first_ttft("\"0.05\""), "$.ttfts[0]", "a number was expected"),
-        (vllm("\"completed\": 7", "\"completed\": 8"), "$.completed", "the lists hold 7"),
+        (
+            first_ttft("\"0.05\""),
+            "$.ttfts[0]",
+            "a number was expected",
+        ),
+        (
+            vllm("\"completed\": 7", "\"completed\": 8"),
+            "$.completed",
+            "the lists hold 7",
+        ),
         (SGLANG.to_owned(), "", "sglang wrote this file, not vllm"),
         (AIPERF.to_owned(), "", "aiperf wrote this file, not vllm"),
-        (GUIDELLM.to_owned(), "", "guidellm wrote this file, not vllm"),
+        (
+            GUIDELLM.to_owned(),
+            "",
+            "guidellm wrote this file, not vllm",
+        ),
         (format!("{VLLM}\n{VLLM}"), "", "the file holds 2 results"),
         ("{}".to_owned(), "$", "there is no `completed`"),
     ] {
         let error = refused(Tool::Vllm, &text);
-        assert!(error.place.starts_with(place) && error.message.contains(part), "{error} / {place} {part}");
+        assert!(
+            error.place.starts_with(place) && error.message.contains(part),
+            "{error} / {place} {part}"
+        );
         assert!(!error.hint.is_empty());
     }
     let reversed = AIPERF.replacen("\"unit\":\"ms\"", "\"unit\":\"s\"", 400);
-    assert_eq!(refused(Tool::Aiperf, &reversed).message, "the unit is `s`, not `ms`");
+    assert_eq!(
+        refused(Tool::Aiperf, &reversed).message,
+        "the unit is `s`, not `ms`"
+    );
 }
 
 #[test]
 fn one_result_of_several_is_chosen_by_its_number() {
     let second = VLLM.replacen("\"completed\": 7", "\"completed\": 7, \"label\": \"b\"", 1);
-    let chosen = Import { entry: Some(2), ..import(Tool::Vllm) };
+    let chosen = Import {
+        entry: Some(2),
+        ..import(Tool::Vllm)
+    };
     let both = format!("{VLLM}\n{second}");
     assert_eq!(read(&chosen, both.as_bytes()).unwrap().requests.len(), 8);
-    let beyond = Import { entry: Some(3), ..import(Tool::Vllm) };
-    assert!(read(&beyond, both.as_bytes()).unwrap_err().message.contains("there is no result 3"));
+    let beyond = Import {
+        entry: Some(3),
+        ..import(Tool::Vllm)
+    };
+    assert!(
+        read(&beyond, both.as_bytes())
+            .unwrap_err()
+            .message
+            .contains("there is no result 3")
+    );
 }
 
 #[test]
 fn a_version_that_the_file_contradicts_is_refused() {
-    let told = Import { version: Some("0.7.0".to_owned()), ..import(Tool::Guidellm) };
+    let told = Import {
+        version: Some("0.7.0".to_owned()),
+        ..import(Tool::Guidellm)
+    };
     let error = read(&told, GUIDELLM.as_bytes()).unwrap_err();
     assert_eq!(error.message, "guidellm 0.8.1 wrote this file, not 0.7.0");
 }
@@ -224,54 +369,102 @@ fn answers_that_were_not_streamed_have_no_first_token() {
     }
     let imported = of(Tool::Vllm, &whole.to_string());
     assert_eq!(imported.facts.streamed, Some(false));
-    assert!(imported.requests.iter().all(|row| row.first_token_ns.is_none()));
+    assert!(
+        imported
+            .requests
+            .iter()
+            .all(|row| row.first_token_ns.is_none())
+    );
     assert!(imported.warnings[0].contains("not streamed"));
 }
 
 fn column(from: &str, unit: Option<Unit>) -> ColumnSource {
-    ColumnSource { from: Some(from.to_owned()), unit, ok: Vec::new(), value: None }
+    ColumnSource {
+        from: Some(from.to_owned()),
+        unit,
+        ok: Vec::new(),
+        value: None,
+    }
 }
 
 fn csv_map() -> Import {
     let mut import = import(Tool::Csv);
-    import.columns.insert("sent".to_owned(), column("start", Some(Unit::S)));
-    import.columns.insert("ttft".to_owned(), column("ttft_ms", Some(Unit::Ms)));
-    import.columns.insert("output_tokens".to_owned(), column("tokens", None));
-    import.columns.insert("error".to_owned(), column("error", None));
+    import
+        .columns
+        .insert("sent".to_owned(), column("start", Some(Unit::S)));
+    import
+        .columns
+        .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::Ms)));
+    import
+        .columns
+        .insert("output_tokens".to_owned(), column("tokens", None));
+    import
+        .columns
+        .insert("error".to_owned(), column("error", None));
     import
 }
 
 #[test]
 fn a_column_map_reads_times_to_the_nanosecond() {
-    let text =
-        "start,ttft_ms,tokens,error\n1795246354.816272761,50.25,8,\n1795246354.816272760,,,\"lost, again\"\n";
+    let text = "start,ttft_ms,tokens,error\n1795246354.816272761,50.25,8,\n1795246354.816272760,,,\"lost, again\"\n";
     let imported = read(&csv_map(), text.as_bytes()).unwrap();
     assert_eq!(imported.requests[0].sent_ns, Some(1));
     assert_eq!(imported.requests[0].first_token_ns, Some(50_250_001));
     assert_eq!(imported.requests[0].status, "ok");
-    assert_eq!((imported.requests[1].sent_ns, imported.requests[1].first_token_ns), (Some(0), None));
+    assert_eq!(
+        (
+            imported.requests[1].sent_ns,
+            imported.requests[1].first_token_ns
+        ),
+        (Some(0), None)
+    );
     assert_eq!(imported.requests[1].error.as_deref(), Some("lost, again"));
 }
 
 #[test]
 fn a_broken_table_is_refused_with_line_and_column() {
     for (text, place, part) in [
-        ("start,ttft_ms,tokens,error\n1,-5,8,\n", "line 2, column ttft_ms", "negative"),
+        (
+            "start,ttft_ms,tokens,error\n1,-5,8,\n",
+            "line 2, column ttft_ms",
+            "negative",
+        ),
         (
             "start,ttft_ms,tokens,error\n1,soon,8,\n",
             "line 2, column ttft_ms",
             "a time was expected, found `soon`",
         ),
-        ("start,ttft_ms,tokens,error\n1,NaN,8,\n", "line 2, column ttft_ms", "a time was expected"),
-        ("start,ttft_ms,tokens,error\n1,5,8.5,\n", "line 2, column tokens", "a count was expected"),
-        ("start,ttft_ms,tokens,error\n1,5\n", "line 2", "2 fields under 4 headings"),
-        ("start,ttft,tokens,error\n1,5,8,\n", "", "no column `ttft_ms`"),
+        (
+            "start,ttft_ms,tokens,error\n1,NaN,8,\n",
+            "line 2, column ttft_ms",
+            "a time was expected",
+        ),
+        (
+            "start,ttft_ms,tokens,error\n1,5,8.5,\n",
+            "line 2, column tokens",
+            "a count was expected",
+        ),
+        (
+            "start,ttft_ms,tokens,error\n1,5\n",
+            "line 2",
+            "2 fields under 4 headings",
+        ),
+        (
+            "start,ttft,tokens,error\n1,5,8,\n",
+            "",
+            "no column `ttft_ms`",
+        ),
     ] {
         let error = read(&csv_map(), text.as_bytes()).unwrap_err();
-        assert!(error.place == place && error.message.contains(part), "{error}");
+        assert!(
+            error.place == place && error.message.contains(part),
+            "{error}"
+        );
     }
     let mut wrong = csv_map();
-    wrong.columns.insert("ttft".to_owned(), column("ttft_ms", Some(Unit::S)));
+    wrong
+        .columns
+        .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::S)));
     let error = read(&wrong, b"start,ttft_ms,tokens,error\n1,5,8,\n").unwrap_err();
     assert_eq!(error.message, "its unit is ms, the map says s for `ttft`");
 }
@@ -286,17 +479,35 @@ fn parquet_is_read_through_the_same_map_and_its_units_are_believed() {
     ]);
     let bytes = table.unwrap().to_parquet().unwrap();
     let mut map = import(Tool::Parquet);
-    map.columns.insert("e2e_latency".to_owned(), column("latency", Some(Unit::S)));
-    map.columns.insert("output_tokens".to_owned(), column("tokens", None));
+    map.columns
+        .insert("e2e_latency".to_owned(), column("latency", Some(Unit::S)));
+    map.columns
+        .insert("output_tokens".to_owned(), column("tokens", None));
     let ok = vec!["200".to_owned()];
-    map.columns.insert("status".to_owned(), ColumnSource { ok, ..column("outcome", None) });
+    map.columns.insert(
+        "status".to_owned(),
+        ColumnSource {
+            ok,
+            ..column("outcome", None)
+        },
+    );
     let imported = read(&map, &bytes).unwrap();
     assert_eq!(imported.requests[0].last_token_ns, Some(500_000_000));
-    let statuses: Vec<&str> = imported.requests.iter().map(|row| row.status.as_str()).collect();
+    let statuses: Vec<&str> = imported
+        .requests
+        .iter()
+        .map(|row| row.status.as_str())
+        .collect();
     assert_eq!(statuses, ["ok", "timeout"]);
     assert_eq!(imported.facts.clock, Clock::Request);
-    map.columns.insert("e2e_latency".to_owned(), column("latency", Some(Unit::Ms)));
-    assert!(read(&map, &bytes).unwrap_err().message.contains("its unit is s, the map says ms"));
+    map.columns
+        .insert("e2e_latency".to_owned(), column("latency", Some(Unit::Ms)));
+    assert!(
+        read(&map, &bytes)
+            .unwrap_err()
+            .message
+            .contains("its unit is s, the map says ms")
+    );
     assert!(read(&map, b"PAR1 and nothing else").is_err());
 }
 

@@ -10,7 +10,10 @@ const GENAI_PERF: &str = include_str!("../../tests/import/genai-perf.json");
 
 /// A file with one request at the endpoint, its responses at 3 ns, 5 ns, …; it was sent at 1 ns.
 fn genai_perf(endpoint: &str, payload: &serde_json::Value, responses: &[&str]) -> String {
-    let outputs: Vec<_> = responses.iter().map(|text| json!({"response": text})).collect();
+    let outputs: Vec<_> = responses
+        .iter()
+        .map(|text| json!({"response": text}))
+        .collect();
     let moments: Vec<_> = (0..responses.len()).map(|i| 3 + 2 * i).collect();
     let request = json!({
         "timestamp": 1, "request_inputs": {"payload": payload.to_string()},
@@ -34,20 +37,36 @@ fn genai_perf_responses_become_rows_with_chunks_and_the_servers_usage() {
         assert_eq!(row.requested_output_tokens, Some(8));
         let chunks = row.chunks_ns.as_ref().unwrap();
         assert!(chunks.len() == 8 && chunks.is_sorted(), "{chunks:?}");
-        assert!(row.first_token_ns == chunks.first().copied() && row.last_token_ns == chunks.last().copied());
+        assert!(
+            row.first_token_ns == chunks.first().copied()
+                && row.last_token_ns == chunks.last().copied()
+        );
         assert!(row.done_ns >= row.last_token_ns && row.first_token_ns > row.sent_ns);
     }
     let facts = &imported.facts;
-    assert_eq!((facts.clients, facts.streamed, facts.clock), (Some(2), Some(true), Clock::Cell));
+    assert_eq!(
+        (facts.clients, facts.streamed, facts.clock),
+        (Some(2), Some(true), Clock::Cell)
+    );
     assert_eq!(
         (facts.model.as_deref(), facts.api.as_deref()),
         (Some("reference"), Some("v1/chat/completions"))
     );
     // As the script that sent the requests reckoned it while it sent them.
-    let ttft = mean(imported.requests.iter().map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
+    let ttft = mean(
+        imported
+            .requests
+            .iter()
+            .map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()),
+    );
     assert!(near(ttft, 57.946_423_5), "{ttft}");
     let digest = artifacts::Digest::of(b"What is two and two").to_string();
-    assert!(imported.requests.iter().any(|row| row.prompt_digest.as_ref() == Some(&digest)));
+    assert!(
+        imported
+            .requests
+            .iter()
+            .any(|row| row.prompt_digest.as_ref() == Some(&digest))
+    );
 }
 
 /// The requests and the expected times are those of the tool's own tests
@@ -55,18 +74,32 @@ fn genai_perf_responses_become_rows_with_chunks_and_the_servers_usage() {
 /// `triton_profile_data`).
 #[test]
 fn genai_perf_times_are_those_its_own_tests_expect() {
-    let chat = |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    let chat =
+        |delta: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
     let said = |text: &str| chat(&format!("{{\"content\":\"{text}\"}}"));
     let role = chat("{\"role\":\"assistant\"}");
-    let events = [role, said("I"), said(" like"), said(" dogs"), chat("{}"), "data: [DONE]\n\n".to_owned()];
+    let events = [
+        role,
+        said("I"),
+        said(" like"),
+        said(" dogs"),
+        chat("{}"),
+        "data: [DONE]\n\n".to_owned(),
+    ];
     let request = |sent: i64, moments: [i64; 6]| {
-        let outputs: Vec<_> = events.iter().map(|text| json!({"response": text})).collect();
+        let outputs: Vec<_> = events
+            .iter()
+            .map(|text| json!({"response": text}))
+            .collect();
         json!({
             "timestamp": sent, "request_inputs": {"payload": "{\"stream\":true}"},
             "response_timestamps": moments, "response_outputs": outputs,
         })
     };
-    let requests = [request(1, [3, 5, 8, 12, 13, 14]), request(2, [4, 7, 11, 15, 18, 19])];
+    let requests = [
+        request(1, [3, 5, 8, 12, 13, 14]),
+        request(2, [4, 7, 11, 15, 18, 19]),
+    ];
     let triton = |sent: i64, moments: [i64; 3]| {
         json!({
             "timestamp": sent, "request_inputs": {"text_input": "This is test"}, "response_timestamps": moments,
@@ -76,7 +109,12 @@ fn genai_perf_times_are_those_its_own_tests_expect() {
     let level = json!({"mode": "concurrency", "value": 10});
     for (kind, requests, ttft, latency) in [
         ("openai", requests, [4, 5], [11, 13]),
-        ("triton", [triton(1, [3, 5, 8]), triton(2, [4, 7, 11])], [2, 2], [7, 9]),
+        (
+            "triton",
+            [triton(1, [3, 5, 8]), triton(2, [4, 7, 11])],
+            [2, 2],
+            [7, 9],
+        ),
     ] {
         let file = json!({
             "service_kind": kind, "endpoint": "", "experiments": [{"experiment": level, "requests": requests}],
@@ -86,7 +124,10 @@ fn genai_perf_times_are_those_its_own_tests_expect() {
             let sent = row.sent_ns.unwrap();
             assert_eq!(row.first_token_ns.unwrap() - sent, ttft, "{kind}");
             assert_eq!(row.last_token_ns.unwrap() - sent, latency, "{kind}");
-            assert_eq!((row.output_tokens, row.tokens_source.as_deref()), (Some(3), Some("chunks")));
+            assert_eq!(
+                (row.output_tokens, row.tokens_source.as_deref()),
+                (Some(3), Some("chunks"))
+            );
         }
         assert!(imported.warnings[0].contains("counted as chunks"));
     }
@@ -101,10 +142,18 @@ fn genai_perf_events_may_lie_in_two_responses_and_several_in_one() {
         "data: {\"choices\":[{\"text\":\" dogs\"}]}",
         "data: [DONE]",
     ];
-    let row = of(Tool::GenaiPerf, &genai_perf("v1/completions", &payload, &pieces)).requests.remove(0);
+    let row = of(
+        Tool::GenaiPerf,
+        &genai_perf("v1/completions", &payload, &pieces),
+    )
+    .requests
+    .remove(0);
     assert_eq!(row.chunks_ns, Some(vec![2, 4, 6]));
     assert_eq!((row.output_characters, row.done_ns), (Some(12), Some(8)));
-    assert_eq!(row.prompt_digest, Some(artifacts::Digest::of(b"This is test").to_string()));
+    assert_eq!(
+        row.prompt_digest,
+        Some(artifacts::Digest::of(b"This is test").to_string())
+    );
 }
 
 #[test]
@@ -113,7 +162,8 @@ fn a_genai_perf_answer_that_was_not_streamed_has_an_end_and_no_first_token() {
         "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 33, "completion_tokens": 2},
     });
-    let payload = json!({"messages": [{"role": "user", "content": "What is 2+2?"}], "max_tokens": 32});
+    let payload =
+        json!({"messages": [{"role": "user", "content": "What is 2+2?"}], "max_tokens": 32});
     let file = genai_perf("v1/chat/completions", &payload, &[&whole.to_string()]);
     let row = of(Tool::GenaiPerf, &file).requests.remove(0);
     assert_eq!((row.first_token_ns, row.chunks_ns), (None, None));
@@ -127,14 +177,33 @@ fn genai_perf_requests_that_failed_are_rows_without_tokens() {
     let payload = json!({"prompt": "a", "stream": true});
     let first = "data: {\"choices\":[{\"text\":\" I\"}]}\n\n";
     for (pieces, part) in [
-        (vec![first, "event: error: some error occurred.\n\n"], "some error occurred"),
-        (vec![first, "data: {\"error\":{\"message\":\"engine died\"}}\n\n"], "engine died"),
+        (
+            vec![first, "event: error: some error occurred.\n\n"],
+            "some error occurred",
+        ),
+        (
+            vec![first, "data: {\"error\":{\"message\":\"engine died\"}}\n\n"],
+            "engine died",
+        ),
         (vec!["<html>"], "not JSON"),
         (Vec::new(), "no response"),
     ] {
-        let row = of(Tool::GenaiPerf, &genai_perf("v1/completions", &payload, &pieces)).requests.remove(0);
-        assert_eq!((row.status.as_str(), row.output_tokens), ("failed", None), "{part}");
-        assert!(row.error.as_ref().is_some_and(|error| error.contains(part)), "{:?}", row.error);
+        let row = of(
+            Tool::GenaiPerf,
+            &genai_perf("v1/completions", &payload, &pieces),
+        )
+        .requests
+        .remove(0);
+        assert_eq!(
+            (row.status.as_str(), row.output_tokens),
+            ("failed", None),
+            "{part}"
+        );
+        assert!(
+            row.error.as_ref().is_some_and(|error| error.contains(part)),
+            "{:?}",
+            row.error
+        );
     }
 }
 
@@ -145,12 +214,17 @@ fn genai_perf_aggregates_are_refused_with_the_file_to_give() {
         "request_latency": {"unit": "ms", "avg": 150.0, "p99": 160.0},
         "input_config": {"model_names": ["reference"]},
     });
-    for text in
-        [json.to_string(), "Metric,avg,min,max,p99\nTime To First Token (ms),50,49,51,51\n".to_owned()]
-    {
+    for text in [
+        json.to_string(),
+        "Metric,avg,min,max,p99\nTime To First Token (ms),50,49,51,51\n".to_owned(),
+    ] {
         let error = refused(Tool::GenaiPerf, &text);
         assert!(error.message.contains("aggregates"), "{error}");
-        assert!(error.hint.contains("`profile_export.json`"), "{}", error.hint);
+        assert!(
+            error.hint.contains("`profile_export.json`"),
+            "{}",
+            error.hint
+        );
     }
     let error = refused(Tool::Aiperf, &json.to_string());
     assert_eq!(error.message, "genai-perf wrote this file, not aiperf");
@@ -170,7 +244,10 @@ fn a_broken_genai_perf_file_is_refused_with_its_place() {
             "negative time",
         ),
         (
-            change("\"response_outputs\":[", "\"response_outputs\":[{\"response\":\"\"},"),
+            change(
+                "\"response_outputs\":[",
+                "\"response_outputs\":[{\"response\":\"\"},",
+            ),
             format!("{first}.response_outputs"),
             "8 entries beside 7",
         ),
@@ -185,13 +262,19 @@ fn a_broken_genai_perf_file_is_refused_with_its_place() {
             "no text that is read here",
         ),
         (
-            change("\"service_kind\":\"openai\"", "\"service_kind\":\"torchserve\""),
+            change(
+                "\"service_kind\":\"openai\"",
+                "\"service_kind\":\"torchserve\"",
+            ),
             "$.service_kind".to_owned(),
             "torchserve",
         ),
     ] {
         let error = refused(Tool::GenaiPerf, &text);
-        assert!(error.place == place && error.message.contains(part), "{error} / {place} {part}");
+        assert!(
+            error.place == place && error.message.contains(part),
+            "{error} / {place} {part}"
+        );
     }
 }
 
@@ -203,15 +286,23 @@ fn turns_of_genai_perf_sessions_are_numbered_in_the_order_of_sending() {
             "response_timestamps": [sent + 1], "response_outputs": [{"response": "{\"choices\":[{\"text\":\"a\"}]}"}],
         })
     };
-    let requests = [request(30, "b"), request(10, "b"), request(20, "a"), request(40, "a")];
+    let requests = [
+        request(30, "b"),
+        request(10, "b"),
+        request(20, "a"),
+        request(40, "a"),
+    ];
     let level = json!({"mode": "request_rate", "value": 0.0});
     let file = json!({
         "service_kind": "openai", "endpoint": "v1/completions",
         "experiments": [{"experiment": level, "requests": requests}],
     });
     let imported = of(Tool::GenaiPerf, &file.to_string());
-    let turns: Vec<_> =
-        imported.requests.iter().map(|row| (row.session_id.unwrap(), row.turn.unwrap())).collect();
+    let turns: Vec<_> = imported
+        .requests
+        .iter()
+        .map(|row| (row.session_id.unwrap(), row.turn.unwrap()))
+        .collect();
     assert_eq!(turns, [(0, 2), (0, 1), (1, 1), (1, 2)]);
     assert_eq!(imported.facts.rate, None);
 }

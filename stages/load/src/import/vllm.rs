@@ -21,31 +21,67 @@ const DISTRIBUTIONS: &[Definition] = &[
         "ms",
         "vLLM: gap between two chunks with `choices`, over all requests: per chunk, not per token; std is that of the population",
     ),
-    ("e2el", "ms", "vLLM: last chunk with `choices` minus the sending; std is that of the population"),
-    ("client_queue_time", "ms", "vLLM: wait for the client's own concurrency limit, in no other metric"),
-    ("e2el_including_client_queue", "ms", "vLLM: e2el and client_queue_time"),
+    (
+        "e2el",
+        "ms",
+        "vLLM: last chunk with `choices` minus the sending; std is that of the population",
+    ),
+    (
+        "client_queue_time",
+        "ms",
+        "vLLM: wait for the client's own concurrency limit, in no other metric",
+    ),
+    (
+        "e2el_including_client_queue",
+        "ms",
+        "vLLM: e2el and client_queue_time",
+    ),
 ];
 
 const FIGURES: &[Definition] = &[
-    ("duration", "s", "vLLM: from the first dispatch to the return of the last request"),
+    (
+        "duration",
+        "s",
+        "vLLM: from the first dispatch to the return of the last request",
+    ),
     ("completed", "requests", "vLLM: requests that succeeded"),
     ("failed", "requests", "vLLM: requests that did not"),
-    ("total_input_tokens", "tok", "vLLM: prompt tokens of completed requests"),
-    ("total_output_tokens", "tok", "vLLM: output tokens of completed requests"),
+    (
+        "total_input_tokens",
+        "tok",
+        "vLLM: prompt tokens of completed requests",
+    ),
+    (
+        "total_output_tokens",
+        "tok",
+        "vLLM: output tokens of completed requests",
+    ),
     ("request_throughput", "req/s", "vLLM: completed ÷ duration"),
     (
         "request_goodput",
         "req/s",
         "vLLM: completed requests within every bound ÷ duration; TPOT of one token counts as 0",
     ),
-    ("output_throughput", "tok/s", "vLLM: total_output_tokens ÷ duration"),
-    ("total_token_throughput", "tok/s", "vLLM: prompt and output tokens ÷ duration"),
+    (
+        "output_throughput",
+        "tok/s",
+        "vLLM: total_output_tokens ÷ duration",
+    ),
+    (
+        "total_token_throughput",
+        "tok/s",
+        "vLLM: prompt and output tokens ÷ duration",
+    ),
     (
         "max_output_tokens_per_s",
         "tok/s",
         "vLLM: the most chunks in a whole second of the run, counted as tokens",
     ),
-    ("max_concurrent_requests", "requests", "vLLM: the most requests in flight"),
+    (
+        "max_concurrent_requests",
+        "requests",
+        "vLLM: the most requests in flight",
+    ),
 ];
 
 /// Reads one result.
@@ -65,8 +101,15 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
             "sent_ns + latencies: vLLM's end of a request, its last chunk with `choices`",
         )]);
     } else {
-        imported.map(&[("done_ns", "last_token_ns: vLLM's end of a request, its last chunk with `choices`")]);
-        for row in imported.requests.iter_mut().filter(|row| row.status == "ok") {
+        imported.map(&[(
+            "done_ns",
+            "last_token_ns: vLLM's end of a request, its last chunk with `choices`",
+        )]);
+        for row in imported
+            .requests
+            .iter_mut()
+            .filter(|row| row.status == "ok")
+        {
             row.done_ns = row.last_token_ns;
         }
     }
@@ -76,14 +119,30 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
 
 fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     let facts = &mut imported.facts;
-    facts.model = result.get("model_id").map(|v| v.text().map(str::to_owned)).transpose()?;
-    facts.api = result.get("backend").map(|v| v.text().map(str::to_owned)).transpose()?;
+    facts.model = result
+        .get("model_id")
+        .map(|v| v.text().map(str::to_owned))
+        .transpose()?;
+    facts.api = result
+        .get("backend")
+        .map(|v| v.text().map(str::to_owned))
+        .transpose()?;
     facts.expected_requests = result.get("num_prompts").map(|v| v.count()).transpose()?;
-    let limit = result.get("max_concurrency").map(|v| v.count()).transpose()?;
+    let limit = result
+        .get("max_concurrency")
+        .map(|v| v.count())
+        .transpose()?;
     match result.get("request_rate") {
         // Without a rate, a limit on concurrency makes a closed loop.
         Some(rate) if rate.value == "inf" => {
-            facts.arrival = Some(if limit.is_some() { "closed-loop" } else { "burst" }.to_owned());
+            facts.arrival = Some(
+                if limit.is_some() {
+                    "closed-loop"
+                } else {
+                    "burst"
+                }
+                .to_owned(),
+            );
             facts.clients = limit;
         }
         Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),

@@ -30,7 +30,12 @@ pub(crate) struct Planned {
 impl std::fmt::Debug for Planned {
     /// Writes no bytes: a head may hold an API key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Planned({:?}, {} bytes)", self.requests, self.bytes.len())
+        write!(
+            f,
+            "Planned({:?}, {} bytes)",
+            self.requests,
+            self.bytes.len()
+        )
     }
 }
 
@@ -83,7 +88,10 @@ impl Ahead {
     /// Waits until there is room; returns whether anything is still wanted.
     pub(crate) fn wait_for_room(&self) -> bool {
         let full = |waiting: &mut Waiting| waiting.bytes >= self.limit && !waiting.over;
-        let waiting = self.room.wait_while(self.waiting(), full).unwrap_or_else(PoisonError::into_inner);
+        let waiting = self
+            .room
+            .wait_while(self.waiting(), full)
+            .unwrap_or_else(PoisonError::into_inner);
         !waiting.over
     }
 
@@ -145,11 +153,18 @@ mod tests {
     use super::*;
 
     fn planned(i: usize) -> Planned {
-        Planned { requests: i..i + 1, bytes: vec![0; 1000] }
+        Planned {
+            requests: i..i + 1,
+            bytes: vec![0; 1000],
+        }
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     #[test]

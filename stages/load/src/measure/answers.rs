@@ -18,7 +18,13 @@ pub(super) const MOST_UNREAD: usize = 32 * 1024 * 1024;
 pub(crate) fn answers() -> (AnswerSender, AnswerReceiver) {
     let (sender, receiver) = mpsc::channel();
     let unread = Arc::new(AtomicUsize::new(0));
-    (AnswerSender { sender, unread: unread.clone() }, AnswerReceiver { receiver, unread })
+    (
+        AnswerSender {
+            sender,
+            unread: unread.clone(),
+        },
+        AnswerReceiver { receiver, unread },
+    )
 }
 
 /// The measuring thread's end.
@@ -32,7 +38,8 @@ impl AnswerSender {
     /// Hands an attempt out. The receiver outlives the measuring thread; if it is gone, so is the
     /// reason to measure.
     pub(super) fn send(&self, ended: Ended) {
-        self.unread.fetch_add(ended.attempt.size(), Ordering::Relaxed);
+        self.unread
+            .fetch_add(ended.attempt.size(), Ordering::Relaxed);
         let _gone = self.sender.send(ended);
     }
 
@@ -56,7 +63,8 @@ impl AnswerReceiver {
     /// If none came in time, or none will.
     pub(crate) fn recv_timeout(&self, timeout: Duration) -> Result<Ended, RecvTimeoutError> {
         let ended = self.receiver.recv_timeout(timeout)?;
-        self.unread.fetch_sub(ended.attempt.size(), Ordering::Relaxed);
+        self.unread
+            .fetch_sub(ended.attempt.size(), Ordering::Relaxed);
         Ok(ended)
     }
 }
@@ -70,8 +78,14 @@ mod tests {
     fn what_is_unread_is_counted_until_it_is_received() {
         let (sender, receiver) = answers();
         for i in 0..3 {
-            let attempt = Attempt { bytes: vec![0; 100], ..Attempt::due(i, 1, None, 0) };
-            sender.send(Ended { attempt, next: None });
+            let attempt = Attempt {
+                bytes: vec![0; 100],
+                ..Attempt::due(i, 1, None, 0)
+            };
+            sender.send(Ended {
+                attempt,
+                next: None,
+            });
         }
         let each = sender.unread() / 3;
         assert!((100..4096).contains(&each), "{each}");

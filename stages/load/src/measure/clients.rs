@@ -78,9 +78,15 @@ struct Loop {
 ///
 /// # Errors
 /// If the runtime or the timer cannot be made.
-pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: AnswerSender) -> io::Result<Measured> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().on_thread_unpark(health::woke).build()?;
+pub(crate) fn measure(
+    shared: Arc<Shared>,
+    plan: Arc<Plan>,
+    out: AnswerSender,
+) -> io::Result<Measured> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_unpark(health::woke)
+        .build()?;
     runtime.block_on(async move {
         let run = Arc::new(Loop {
             shared,
@@ -94,7 +100,8 @@ pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: AnswerSender) -
             out,
         });
         run.connect_ahead().await;
-        run.closed_loop(run.plan.warmup, run.plan.clients.unwrap_or(1), 0).await;
+        run.closed_loop(run.plan.warmup, run.plan.clients.unwrap_or(1), 0)
+            .await;
         let measured_from_ns = run.shared.epoch.now();
         health::begin(run.shared.epoch, measured_from_ns);
         let (cpu_before, kernel_before) = (thread_cpu_ns(), KernelCounts::now());
@@ -103,14 +110,24 @@ pub(crate) fn measure(shared: Arc<Shared>, plan: Arc<Plan>, out: AnswerSender) -
         if let Some(offsets) = &run.plan.offsets {
             run.open_loop(offsets, measured_from_ns).await?;
         } else {
-            run.closed_loop(run.plan.units, run.plan.clients.unwrap_or(1), run.plan.think_ns).await;
+            run.closed_loop(
+                run.plan.units,
+                run.plan.clients.unwrap_or(1),
+                run.plan.think_ns,
+            )
+            .await;
         }
         let cpu_ns = thread_cpu_ns().saturating_sub(cpu_before);
         probe.abort();
         if let Ok(ended) = probe.await {
             ended?;
         }
-        let health = health::end(measured_from_ns, run.shared.epoch.now(), cpu_ns, kernel_before);
+        let health = health::end(
+            measured_from_ns,
+            run.shared.epoch.now(),
+            cpu_ns,
+            kernel_before,
+        );
         let (unrendered, held_back) = (&run.unrendered, &run.held_back);
         Ok(Measured {
             measured_from_ns,
@@ -139,7 +156,8 @@ impl Loop {
             let share = (wanted - worker).div_ceil(AT_A_TIME);
             opening.spawn(async move {
                 for _ in 0..share {
-                    let opened = Connection::open(&run.shared, &run.plan.peer, run.plan.limits.connect);
+                    let opened =
+                        Connection::open(&run.shared, &run.plan.peer, run.plan.limits.connect);
                     match opened.await {
                         Ok(connection) => run.put_idle(connection),
                         Err(_) => return,
@@ -151,7 +169,10 @@ impl Loop {
     }
 
     fn put_idle(&self, connection: Connection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(connection);
     }
 
     fn take_idle(&self) -> Option<Connection> {
@@ -214,13 +235,21 @@ impl Loop {
     /// that no other buffer fits into: memory would take several times what is held.
     fn take_buffers(&self, attempt: &mut Attempt) {
         const LARGE: usize = 256 * 1024;
-        let exact = (attempt.bytes.as_slice().to_vec(), attempt.reads.as_slice().to_vec());
-        let mut used =
-            (std::mem::replace(&mut attempt.bytes, exact.0), std::mem::replace(&mut attempt.reads, exact.1));
+        let exact = (
+            attempt.bytes.as_slice().to_vec(),
+            attempt.reads.as_slice().to_vec(),
+        );
+        let mut used = (
+            std::mem::replace(&mut attempt.bytes, exact.0),
+            std::mem::replace(&mut attempt.reads, exact.1),
+        );
         if used.0.capacity() <= LARGE {
             used.0.clear();
             used.1.clear();
-            self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+            self.buffers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(used);
         }
     }
 
@@ -244,7 +273,11 @@ impl World for Loop {
     }
 
     async fn take(&self, due_ns: u64) -> Option<Planned> {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        self.left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .ok()?;
         let held_back = self.answers_read().await;
         let (planned, unrendered) = match self.plan.ahead.ready() {
             Some(planned) => (planned, false),
@@ -252,8 +285,10 @@ impl World for Loop {
         };
         // What was waited for is late only if its time has passed.
         if (held_back || unrendered) && self.shared.epoch.now() > due_ns {
-            self.held_back.fetch_add(u64::from(held_back), Ordering::Relaxed);
-            self.unrendered.fetch_add(u64::from(unrendered), Ordering::Relaxed);
+            self.held_back
+                .fetch_add(u64::from(held_back), Ordering::Relaxed);
+            self.unrendered
+                .fetch_add(u64::from(unrendered), Ordering::Relaxed);
         }
         Some(planned)
     }
@@ -275,7 +310,9 @@ impl World for Loop {
             if now >= at_ns {
                 break;
             }
-            self.timer.until(self.shared.epoch, at_ns.min(now + LOOK_NS)).await?;
+            self.timer
+                .until(self.shared.epoch, at_ns.min(now + LOOK_NS))
+                .await?;
         }
         Ok(())
     }
@@ -300,7 +337,8 @@ impl World for Loop {
                 None => {
                     let from = self.shared.epoch.now();
                     let opened =
-                        Connection::open(&self.shared, &self.plan.peer, self.plan.limits.connect).await;
+                        Connection::open(&self.shared, &self.plan.peer, self.plan.limits.connect)
+                            .await;
                     attempt.connect_ns = Some(self.shared.epoch.now() - from);
                     opened
                 }
@@ -308,8 +346,14 @@ impl World for Loop {
             match connection {
                 Ok(connection) => {
                     self.give_buffers(&mut attempt);
-                    let kept =
-                        exchange(&self.shared, &self.plan.limits, connection, &bytes, &mut attempt).await;
+                    let kept = exchange(
+                        &self.shared,
+                        &self.plan.limits,
+                        connection,
+                        &bytes,
+                        &mut attempt,
+                    )
+                    .await;
                     if let Some(connection) = kept {
                         self.put_idle(connection);
                     }
@@ -332,16 +376,29 @@ impl World for Loop {
             }
             if !goes_on {
                 self.tell(attempt, None);
-                return Performed { done_ns, next: None };
+                return Performed {
+                    done_ns,
+                    next: None,
+                };
             }
             let (asked, next) = oneshot::channel();
             self.tell(attempt, Some(asked));
-            return Performed { done_ns, next: next.await.unwrap_or_default() };
+            return Performed {
+                done_ns,
+                next: next.await.unwrap_or_default(),
+            };
         }
     }
 
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64) {
         let due = Attempt::due(request, 1, client, at_ns);
-        self.tell(Attempt { done_ns: at_ns, end: End::NotSent, ..due }, None);
+        self.tell(
+            Attempt {
+                done_ns: at_ns,
+                end: End::NotSent,
+                ..due
+            },
+            None,
+        );
     }
 }

@@ -40,7 +40,10 @@ impl Epoch {
     /// Starts the clock.
     pub(crate) fn start() -> Self {
         let (start, monotonic_ns) = instant_and_monotonic();
-        Self { start, monotonic_ns }
+        Self {
+            start,
+            monotonic_ns,
+        }
     }
 
     /// Returns the nanoseconds since the start.
@@ -78,7 +81,9 @@ impl Timer {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        Ok(Self { descriptor: tokio::io::unix::AsyncFd::new(descriptor)? })
+        Ok(Self {
+            descriptor: tokio::io::unix::AsyncFd::new(descriptor)?,
+        })
     }
 
     /// Waits until the stamp has passed.
@@ -89,10 +94,18 @@ impl Timer {
             if left == 0 {
                 return Ok(());
             }
-            let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let value =
-                Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
-            let once = Itimerspec { it_interval: zero, it_value: value };
+            let zero = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            let value = Timespec {
+                tv_sec: (left / 1_000_000_000) as i64,
+                tv_nsec: (left % 1_000_000_000) as _,
+            };
+            let once = Itimerspec {
+                it_interval: zero,
+                it_value: value,
+            };
             timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::empty(), &once)?;
             let mut ready = self.descriptor.readable().await?;
             let mut expirations = [0_u8; 8];

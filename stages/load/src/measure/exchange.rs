@@ -73,7 +73,9 @@ impl Shared {
             Stop::Hung => 2,
             Stop::Gone => 3,
         };
-        let _already = self.stop.compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
+        let _already = self
+            .stop
+            .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Returns why everything is to stop, if it is.
@@ -141,7 +143,12 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Makes an attempt of which nothing is known yet but when it is due.
-    pub(crate) fn due(request: usize, attempt: u32, client: Option<u32>, scheduled_ns: u64) -> Self {
+    pub(crate) fn due(
+        request: usize,
+        attempt: u32,
+        client: Option<u32>,
+        scheduled_ns: u64,
+    ) -> Self {
         Self {
             request,
             attempt,
@@ -197,7 +204,10 @@ impl Connection {
             Ok(Ok(stream)) => {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
                 shared.refused_in_a_row.store(0, Ordering::Relaxed);
-                Ok(Self { stream, served_ns: None })
+                Ok(Self {
+                    stream,
+                    served_ns: None,
+                })
             }
             Ok(Err(end)) => {
                 if matches!(end, End::Refused(_)) {
@@ -221,21 +231,31 @@ impl Connection {
 
     /// Remembers it if the server closed this connection right after an answer.
     fn note_closed(&self, shared: &Shared) {
-        if self.served_ns.is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS) {
+        if self
+            .served_ns
+            .is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS)
+        {
             shared.closes_at_once.store(true, Ordering::Relaxed);
         }
     }
 }
 
 async fn connect(peer: &Peer) -> Result<Stream, End> {
-    let tcp = TcpStream::connect(peer.addresses.as_slice()).await.map_err(|e| match e.kind() {
-        io::ErrorKind::ConnectionRefused => End::Refused(e.to_string()),
-        _ => End::Reset(format!("connecting: {e}")),
-    })?;
-    tcp.set_nodelay(true).map_err(|e| End::Reset(e.to_string()))?;
+    let tcp = TcpStream::connect(peer.addresses.as_slice())
+        .await
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::ConnectionRefused => End::Refused(e.to_string()),
+            _ => End::Reset(format!("connecting: {e}")),
+        })?;
+    tcp.set_nodelay(true)
+        .map_err(|e| End::Reset(e.to_string()))?;
     match &peer.tls {
         None => Ok(Stream::Plain(tcp)),
-        Some(tls) => tls.connect(tcp).await.map(Stream::tls).map_err(|e| End::Refused(e.to_string())),
+        Some(tls) => tls
+            .connect(tcp)
+            .await
+            .map(Stream::tls)
+            .map_err(|e| End::Refused(e.to_string())),
     }
 }
 
@@ -256,11 +276,33 @@ pub(crate) async fn exchange(
     shared.last_sign.store(sent, Ordering::Relaxed);
     let mut keep = false;
     let end = match send(shared, limits, &mut connection.stream, request, sent).await {
-        Ok(()) => receive(shared, limits, &mut connection.stream, attempt, sent, &mut keep).await,
+        Ok(()) => {
+            receive(
+                shared,
+                limits,
+                &mut connection.stream,
+                attempt,
+                sent,
+                &mut keep,
+            )
+            .await
+        }
         // A server may answer and close before it has read everything: hear it out.
         Err(End::Reset(error)) => {
-            let end = receive(shared, limits, &mut connection.stream, attempt, sent, &mut keep).await;
-            if end == End::Complete { end } else { End::Reset(error) }
+            let end = receive(
+                shared,
+                limits,
+                &mut connection.stream,
+                attempt,
+                sent,
+                &mut keep,
+            )
+            .await;
+            if end == End::Complete {
+                end
+            } else {
+                End::Reset(error)
+            }
         }
         Err(end) => end,
     };
@@ -289,12 +331,18 @@ async fn send(
     sent: u64,
 ) -> Result<(), End> {
     // Nearly always the kernel takes all of it at once.
-    let written = stream.write_now(request).map_err(|e| End::Reset(e.to_string()))?;
+    let written = stream
+        .write_now(request)
+        .map_err(|e| End::Reset(e.to_string()))?;
     health::note_write(shared.epoch.now() - sent);
     if written == request.len() && stream.is_flushed() {
         return Ok(());
     }
-    let watch = Watch { sent, last: sent, body: false };
+    let watch = Watch {
+        sent,
+        last: sent,
+        body: false,
+    };
     let rest = stream.send(&request[written..]);
     tokio::pin!(rest);
     loop {
@@ -320,7 +368,11 @@ async fn receive(
     sent: u64,
     keep: &mut bool,
 ) -> End {
-    let mut watch = Watch { sent, last: sent, body: false };
+    let mut watch = Watch {
+        sent,
+        last: sent,
+        body: false,
+    };
     let sleep = tokio::time::sleep_until(watch.next_look(shared, limits));
     tokio::pin!(sleep);
     let mut framing: Option<Framing> = None;
@@ -367,7 +419,9 @@ async fn receive(
                 Err(error) => return End::Broken(error),
             }
         }
-        let Some(framing) = &mut framing else { continue };
+        let Some(framing) = &mut framing else {
+            continue;
+        };
         watch.body |= body_start < end;
         match framing.advance(&attempt.bytes[body_start..end], |_| ()) {
             // Bytes beyond the response's end: the connection is out of step.

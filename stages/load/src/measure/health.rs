@@ -36,7 +36,11 @@ pub(crate) struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: vec![0; (Self::bucket(u64::MAX) + 1) as usize], n: 0, max: 0 }
+        Self {
+            counts: vec![0; (Self::bucket(u64::MAX) + 1) as usize],
+            n: 0,
+            max: 0,
+        }
     }
 }
 
@@ -112,16 +116,26 @@ impl KernelCounts {
         let waited_ns = read("/proc/thread-self/schedstat")
             .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
         let preempted = read("/proc/thread-self/status").and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?;
             line.trim().parse().ok()
         });
         let ticks: Option<Vec<u64>> = read("/proc/stat").and_then(|text| {
             let line = text.lines().next()?.strip_prefix("cpu ")?;
             // Guest time, the last two fields, is part of user and nice already.
-            line.split_ascii_whitespace().take(8).map(|field| field.parse().ok()).collect()
+            line.split_ascii_whitespace()
+                .take(8)
+                .map(|field| field.parse().ok())
+                .collect()
         });
         let steal_ticks = ticks.as_ref().and_then(|ticks| ticks.get(7).copied());
-        Self { waited_ns, preempted, steal_ticks, all_ticks: ticks.map(|ticks| ticks.iter().sum()) }
+        Self {
+            waited_ns,
+            preempted,
+            steal_ticks,
+            all_ticks: ticks.map(|ticks| ticks.iter().sum()),
+        }
     }
 }
 
@@ -179,7 +193,9 @@ pub(crate) fn begin(epoch: Epoch, from_ns: u64) {
 /// If the timer fails.
 pub(crate) async fn probe(epoch: Epoch, timer: super::clock::Timer) -> std::io::Result<()> {
     loop {
-        timer.until(epoch, KEPT.with(|kept| kept.due_ns.get())).await?;
+        timer
+            .until(epoch, KEPT.with(|kept| kept.due_ns.get()))
+            .await?;
         note_ticks(epoch.now());
     }
 }
@@ -223,8 +239,20 @@ fn note_ticks(at_ns: u64) {
 pub(crate) fn end(from_ns: u64, to_ns: u64, cpu_ns: u64, before: KernelCounts) -> Health {
     note_ticks(to_ns);
     let wall_ns = to_ns.saturating_sub(from_ns);
-    let Histograms { wake_lag, read_wait, write_time } = KEPT.with(|kept| kept.histograms.take());
-    Health { wake_lag, read_wait, write_time, wall_ns, cpu_ns, before, after: KernelCounts::now() }
+    let Histograms {
+        wake_lag,
+        read_wait,
+        write_time,
+    } = KEPT.with(|kept| kept.histograms.take());
+    Health {
+        wake_lag,
+        read_wait,
+        write_time,
+        wall_ns,
+        cpu_ns,
+        before,
+        after: KernelCounts::now(),
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +275,19 @@ mod tests {
 
     #[test]
     fn every_value_has_a_bucket_that_holds_it() {
-        for value in [0, 1, 127, 128, 129, 255, 256, 1 << 20, (1 << 20) + 1, u64::MAX / 2, u64::MAX] {
+        for value in [
+            0,
+            1,
+            127,
+            128,
+            129,
+            255,
+            256,
+            1 << 20,
+            (1 << 20) + 1,
+            u64::MAX / 2,
+            u64::MAX,
+        ] {
             let bucket = Histogram::bucket(value);
             assert!(Histogram::top(bucket) >= value, "{value}");
             assert!(bucket == 0 || Histogram::top(bucket - 1) < value, "{value}");
@@ -261,7 +301,10 @@ mod tests {
         note_ticks(45_000_000);
         let health = end(10_000_000, 46_000_000, 1, KernelCounts::default());
         assert_eq!(health.wall_ns, 36_000_000);
-        assert_eq!((health.wake_lag.n(), health.wake_lag.max()), (8, Some(35_000_000)));
+        assert_eq!(
+            (health.wake_lag.n(), health.wake_lag.max()),
+            (8, Some(35_000_000))
+        );
         let median = health.wake_lag.quantile(0.5).unwrap();
         assert!((15_000_000..15_400_000).contains(&median), "{median}");
     }

@@ -41,7 +41,9 @@ impl Stream {
             }
             Self::Tls(stream) => {
                 let mut context = Context::from_waker(Waker::noop());
-                Pin::new(stream).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending()
+                Pin::new(stream)
+                    .poll_read(&mut context, &mut ReadBuf::new(&mut byte))
+                    .is_pending()
             }
         }
     }
@@ -98,7 +100,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),

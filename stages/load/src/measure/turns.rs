@@ -50,7 +50,12 @@ pub(crate) struct Turn {
 impl std::fmt::Debug for Turn {
     /// Writes no bytes: a head may hold an API key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Turn({} bytes after {} ns)", self.bytes.len(), self.think_ns)
+        write!(
+            f,
+            "Turn({} bytes after {} ns)",
+            self.bytes.len(),
+            self.think_ns
+        )
     }
 }
 
@@ -67,7 +72,9 @@ pub(super) async fn dispatch<W: World>(
     for offset in offsets {
         let scheduled_ns = from_ns.saturating_add(*offset);
         // Taken before it is due: what is not rendered yet may still be by then.
-        let Some(planned) = world.take(scheduled_ns).await else { break };
+        let Some(planned) = world.take(scheduled_ns).await else {
+            break;
+        };
         world.until_due(scheduled_ns).await?;
         if world.stopped() {
             break;
@@ -79,9 +86,16 @@ pub(super) async fn dispatch<W: World>(
 
 /// Sends one session after another until there is none left: the next is due `between_ns` after
 /// the last was done.
-pub(super) async fn client<W: World>(world: &W, client: u32, mut scheduled_ns: u64, between_ns: u64) {
+pub(super) async fn client<W: World>(
+    world: &W,
+    client: u32,
+    mut scheduled_ns: u64,
+    between_ns: u64,
+) {
     while !world.stopped() {
-        let Some(planned) = world.take(scheduled_ns).await else { return };
+        let Some(planned) = world.take(scheduled_ns).await else {
+            return;
+        };
         let done_ns = session(world, planned, Some(client), scheduled_ns).await;
         scheduled_ns = done_ns.saturating_add(between_ns);
         if between_ns > 0 {

@@ -20,9 +20,15 @@ pub(crate) struct Context {
 
 impl Context {
     pub(super) fn with(self, prompt: &Prompt) -> Self {
-        let Some(tokens) = prompt.tokens.map(u64::from) else { return self };
+        let Some(tokens) = prompt.tokens.map(u64::from) else {
+            return self;
+        };
         let output = u64::from(prompt.output_tokens);
-        let shortest = if prompt.output_mode == OutputMode::Exact { output } else { output.min(1) };
+        let shortest = if prompt.output_mode == OutputMode::Exact {
+            output
+        } else {
+            output.min(1)
+        };
         Self {
             least: Some(self.least.unwrap_or(u64::MAX).min(tokens + shortest)),
             longest: self.longest.max(tokens + shortest),
@@ -36,7 +42,9 @@ impl Context {
     /// # Errors
     /// If no prompt fits: nothing would be measured but refusals.
     pub(crate) fn doubt(self, job: &Job<'_>) -> Result<Option<String>, Failure> {
-        let live = job.input_of_kind("serve").and_then(|serve| serve.cells.first()?.live.as_ref());
+        let live = job
+            .input_of_kind("serve")
+            .and_then(|serve| serve.cells.first()?.live.as_ref());
         let Some(limit) = live.and_then(|live| live["limits"]["context_per_slot"].as_u64()) else {
             return Ok(None);
         };

@@ -43,21 +43,31 @@ pub(crate) struct FileCounter {
 impl FileCounter {
     /// Reads the file and checks its digest if one is given.
     pub(crate) fn open(file: &str, digest: Option<&str>) -> Result<Self, PromptError> {
-        let (file, bytes, found) = named_file::read("tokenizer", file, digest).map_err(PromptError)?;
+        let (file, bytes, found) =
+            named_file::read("tokenizer", file, digest).map_err(PromptError)?;
         let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
-        let mut tokenizer = tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let mut tokenizer =
+            tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
         // Files often carry the truncation they were trained with.
-        tokenizer.with_truncation(None).map_err(|e| wrong(e.to_string()))?;
+        tokenizer
+            .with_truncation(None)
+            .map_err(|e| wrong(e.to_string()))?;
         tokenizer.with_padding(None);
-        Ok(Self { tokenizer, digest: found })
+        Ok(Self {
+            tokenizer,
+            digest: found,
+        })
     }
 }
 
 impl Counter for FileCounter {
     fn count(&self, text: &str) -> Result<u32, PromptError> {
-        let tokens =
-            self.tokenizer.encode_fast(text, false).map_err(|e| PromptError(format!("tokenizing: {e}")))?;
-        u32::try_from(tokens.len()).map_err(|_| PromptError("more than 4,294,967,295 tokens".to_owned()))
+        let tokens = self
+            .tokenizer
+            .encode_fast(text, false)
+            .map_err(|e| PromptError(format!("tokenizing: {e}")))?;
+        u32::try_from(tokens.len())
+            .map_err(|_| PromptError("more than 4,294,967,295 tokens".to_owned()))
     }
 
     fn source(&self) -> LengthSource {
@@ -110,7 +120,13 @@ impl ServerCounter {
         expected: Option<&str>,
     ) -> Result<Self, PromptError> {
         let (model, api_key) = (model.to_owned(), api_key.cloned());
-        let mut counter = Self { peer, model, api_key, fingerprint: String::new(), template: None };
+        let mut counter = Self {
+            peer,
+            model,
+            api_key,
+            fingerprint: String::new(),
+            template: None,
+        };
         let tokens = counter.tokens(PROBE, Special::LeftOut)?;
         let text = serde_json::to_vec(&tokens).expect("numbers always serialize");
         counter.fingerprint = Digest::of(&text).to_string();
@@ -138,12 +154,21 @@ impl ServerCounter {
 
     /// Returns a prompt as the model gets it; `None` if the server does not tell.
     fn applied(&self, template: &Template, text: &str) -> Result<Option<String>, PromptError> {
-        let system = template.system.iter().map(|system| json!({"role": "system", "content": system}));
-        let messages: Vec<Value> = system.chain([json!({"role": "user", "content": text})]).collect();
+        let system = template
+            .system
+            .iter()
+            .map(|system| json!({"role": "system", "content": system}));
+        let messages: Vec<Value> = system
+            .chain([json!({"role": "user", "content": text})])
+            .collect();
         let body = json!({"model": self.model, "messages": messages});
-        let (status, answer) = post_json(&self.peer, "/apply-template", &body, self.api_key.as_ref())
-            .map_err(|e| PromptError(format!("{}: POST /apply-template: {e}", self.peer.address)))?;
-        let answer = serde_json::from_slice::<Value>(&answer).ok().filter(|_| status == 200);
+        let (status, answer) =
+            post_json(&self.peer, "/apply-template", &body, self.api_key.as_ref()).map_err(
+                |e| PromptError(format!("{}: POST /apply-template: {e}", self.peer.address)),
+            )?;
+        let answer = serde_json::from_slice::<Value>(&answer)
+            .ok()
+            .filter(|_| status == 200);
         Ok(answer.and_then(|answer| answer["prompt"].as_str().map(str::to_owned)))
     }
 
@@ -155,7 +180,10 @@ impl ServerCounter {
             "add_special": kept, "add_special_tokens": kept, "parse_special": kept,
         });
         let wrong = |message: String| {
-            let message = self.api_key.as_ref().map_or_else(|| message.clone(), |key| key.mask(&message));
+            let message = self
+                .api_key
+                .as_ref()
+                .map_or_else(|| message.clone(), |key| key.mask(&message));
             PromptError(format!(
                 "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
                  or lengths in words",
@@ -165,7 +193,11 @@ impl ServerCounter {
         let (status, answer) = post_json(&self.peer, "/tokenize", &body, self.api_key.as_ref())
             .map_err(|e| wrong(e.to_string()))?;
         if status != 200 {
-            let text: String = String::from_utf8_lossy(&answer).trim().chars().take(200).collect();
+            let text: String = String::from_utf8_lossy(&answer)
+                .trim()
+                .chars()
+                .take(200)
+                .collect();
             return Err(wrong(format!("HTTP {status} {text}")));
         }
         let answer: Value = serde_json::from_slice(&answer).map_err(|e| wrong(e.to_string()))?;
@@ -183,9 +215,14 @@ impl Counter for ServerCounter {
     }
 
     fn prompt_length(&self, text: &str) -> Result<u32, PromptError> {
-        let Some(template) = &self.template else { return self.count(text) };
+        let Some(template) = &self.template else {
+            return self.count(text);
+        };
         let prompt = self.applied(template, text)?.ok_or_else(|| {
-            PromptError(format!("{} no longer applies its chat template", self.peer.address))
+            PromptError(format!(
+                "{} no longer applies its chat template",
+                self.peer.address
+            ))
         })?;
         Ok(length(&self.tokens(&prompt, Special::Kept)?))
     }
@@ -195,7 +232,11 @@ impl Counter for ServerCounter {
     }
 
     fn source(&self) -> LengthSource {
-        if self.template.is_some() { LengthSource::ServerTemplate } else { LengthSource::ServerTokenizer }
+        if self.template.is_some() {
+            LengthSource::ServerTemplate
+        } else {
+            LengthSource::ServerTokenizer
+        }
     }
 
     fn identity(&self) -> &str {

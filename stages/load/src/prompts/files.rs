@@ -33,16 +33,26 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
     if pack.file.is_none() && pack.digest.is_none() {
         return Ok(pack.texts.iter().map(|text| (text.clone(), None)).collect());
     }
-    let (file, text) = read("prompt pack", pack.file.as_deref().unwrap_or_default(), pack.digest.as_deref())?;
+    let (file, text) = read(
+        "prompt pack",
+        pack.file.as_deref().unwrap_or_default(),
+        pack.digest.as_deref(),
+    )?;
     let mut prompts = Vec::new();
-    for (place, value) in records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))? {
-        let wrong = |message: String| PromptError(format!("prompt pack {file}, {place}: {message}"));
+    for (place, value) in
+        records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))?
+    {
+        let wrong =
+            |message: String| PromptError(format!("prompt pack {file}, {place}: {message}"));
         let prompt = value
             .as_str()
             .or_else(|| value["prompt"].as_str())
             .ok_or_else(|| wrong(format!("no `prompt` in {}", json!(value))))?;
         let output = &value["output_tokens"];
-        let tokens = output.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+        let tokens = output
+            .as_u64()
+            .and_then(|n| u32::try_from(n).ok())
+            .filter(|n| *n > 0);
         if !output.is_null() && tokens.is_none() {
             return Err(wrong(format!("`output_tokens` is {output}")));
         }
@@ -58,14 +68,24 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
 fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     if text.trim_start().starts_with('[') {
         let values: Vec<Value> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        return Ok(values.into_iter().enumerate().map(|(i, v)| (format!("entry {}", i + 1), v)).collect());
+        return Ok(values
+            .into_iter()
+            .enumerate()
+            .map(|(i, v)| (format!("entry {}", i + 1), v))
+            .collect());
     }
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
             let value = serde_json::from_str(line).map_err(|e| {
-                format!("{place}: column {} is not JSON; a line is {{\"prompt\": \"…\"}}", e.column())
+                format!(
+                    "{place}: column {} is not JSON; a line is {{\"prompt\": \"…\"}}",
+                    e.column()
+                )
             })?;
             Ok((place, value))
         })
@@ -98,7 +118,12 @@ pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, Promp
         let entries = ["conversations", "conversation", "messages"]
             .into_iter()
             .find_map(|key| record[key].as_array())
-            .ok_or_else(|| wrong(format!("record {} has neither `conversations` nor `messages`", i + 1)))?;
+            .ok_or_else(|| {
+                wrong(format!(
+                    "record {} has neither `conversations` nor `messages`",
+                    i + 1
+                ))
+            })?;
         let turns = turns(entries);
         if !turns.is_empty() {
             conversations.push(Conversation { turns });
@@ -115,14 +140,19 @@ fn turns(entries: &[Value]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for entry in entries {
         let text = |keys: [&str; 2]| keys.into_iter().find_map(|key| entry[key].as_str());
-        let (Some(who), Some(said)) = (text(["from", "role"]), text(["value", "content"])) else { continue };
+        let (Some(who), Some(said)) = (text(["from", "role"]), text(["value", "content"])) else {
+            continue;
+        };
         match who {
             "human" | "user" if !said.trim().is_empty() => match turns.last_mut() {
                 Some(turn) if turn.answered.is_none() => {
                     turn.said.push_str("\n\n");
                     turn.said.push_str(said);
                 }
-                _ => turns.push(Turn { said: said.to_owned(), answered: None }),
+                _ => turns.push(Turn {
+                    said: said.to_owned(),
+                    answered: None,
+                }),
             },
             "gpt" | "assistant" | "chatgpt" | "bing" | "bard" => {
                 if let Some(turn) = turns.last_mut().filter(|turn| turn.answered.is_none()) {

@@ -25,7 +25,14 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(phase: Phase, index: u64, output: &'a Output) -> Self {
-        Self { phase, index, session: None, turn: None, think_ns: 0, output }
+        Self {
+            phase,
+            index,
+            session: None,
+            turn: None,
+            think_ns: 0,
+            output,
+        }
     }
 
     fn prompt(&self) -> Prompt {
@@ -65,12 +72,33 @@ struct Units {
 
 enum Kind<'a> {
     Words(&'a Length),
-    SharedPrefix { prefix: &'a Length, suffix: &'a Length, prefixes: u32, fraction: f64 },
-    Mixture { parts: Vec<(&'a Part, Maker<'a>)>, total: u64 },
-    Pack { prompts: Vec<(String, Option<u32>)>, when_short: WhenShort },
-    Corpus { words: Vec<String>, length: &'a Length },
-    Dataset { conversations: Vec<Conversation>, recorded_output: bool, when_short: WhenShort },
-    Trace { rows: Vec<Recorded>, words_per_token: f64 },
+    SharedPrefix {
+        prefix: &'a Length,
+        suffix: &'a Length,
+        prefixes: u32,
+        fraction: f64,
+    },
+    Mixture {
+        parts: Vec<(&'a Part, Maker<'a>)>,
+        total: u64,
+    },
+    Pack {
+        prompts: Vec<(String, Option<u32>)>,
+        when_short: WhenShort,
+    },
+    Corpus {
+        words: Vec<String>,
+        length: &'a Length,
+    },
+    Dataset {
+        conversations: Vec<Conversation>,
+        recorded_output: bool,
+        when_short: WhenShort,
+    },
+    Trace {
+        rows: Vec<Recorded>,
+        words_per_token: f64,
+    },
 }
 
 impl<'a> Maker<'a> {
@@ -98,18 +126,34 @@ impl<'a> Maker<'a> {
                     .collect::<Result<_, PromptError>>()?,
             },
             Source::Trace(trace) => {
-                let (rows, _) = read_trace(&trace.file, trace.digest.as_deref()).map_err(PromptError)?;
-                Kind::Trace { rows, words_per_token: trace.words_per_token }
+                let (rows, _) =
+                    read_trace(&trace.file, trace.digest.as_deref()).map_err(PromptError)?;
+                Kind::Trace {
+                    rows,
+                    words_per_token: trace.words_per_token,
+                }
             }
             Source::Pack(pack) => {
                 let prompts = read_pack(pack)?;
                 enough(pack.when_short, prompts.len(), needed, "pack", "prompts")?;
-                Kind::Pack { prompts, when_short: pack.when_short }
+                Kind::Pack {
+                    prompts,
+                    when_short: pack.when_short,
+                }
             }
-            Source::Corpus(corpus) => Kind::Corpus { words: read_corpus(corpus)?, length: &corpus.length },
+            Source::Corpus(corpus) => Kind::Corpus {
+                words: read_corpus(corpus)?,
+                length: &corpus.length,
+            },
             Source::Dataset(dataset) => {
                 let mut conversations = read_dataset(dataset)?;
-                enough(dataset.when_short, conversations.len(), needed, "dataset", "conversations")?;
+                enough(
+                    dataset.when_short,
+                    conversations.len(),
+                    needed,
+                    "dataset",
+                    "conversations",
+                )?;
                 shuffle(&mut conversations, &mut order.at(0));
                 Kind::Dataset {
                     conversations,
@@ -118,7 +162,12 @@ impl<'a> Maker<'a> {
                 }
             }
         };
-        Ok(Self { kind, counter, units: Cell::default(), prefixes: RefCell::default() })
+        Ok(Self {
+            kind,
+            counter,
+            units: Cell::default(),
+            prefixes: RefCell::default(),
+        })
     }
 
     /// Returns what lengths were counted with.
@@ -134,12 +183,17 @@ impl<'a> Maker<'a> {
 
     fn all_units(&self) -> Units {
         let own = self.units.get();
-        let Kind::Mixture { parts, .. } = &self.kind else { return own };
-        parts.iter().map(|(_, maker)| maker.all_units()).fold(own, |a, b| Units {
-            tokens: a.tokens || b.tokens,
-            characters: a.characters || b.characters,
-            words: a.words || b.words,
-        })
+        let Kind::Mixture { parts, .. } = &self.kind else {
+            return own;
+        };
+        parts
+            .iter()
+            .map(|(_, maker)| maker.all_units())
+            .fold(own, |a, b| Units {
+                tokens: a.tokens || b.tokens,
+                characters: a.characters || b.characters,
+                words: a.words || b.words,
+            })
     }
 
     /// Makes one prompt: from a draw of its stream and, for what is given, a place.
@@ -180,9 +234,24 @@ impl<'a> Maker<'a> {
 
     /// Returns how many turns the conversation at a place has; `None` if this is no dataset.
     pub(super) fn conversation(&self, place: u64) -> Result<Option<u32>, PromptError> {
-        let Kind::Dataset { conversations, when_short, .. } = &self.kind else { return Ok(None) };
-        let at = wrapped(place, conversations.len(), *when_short, "dataset", "conversations")?;
-        Ok(Some(u32::try_from(conversations[at].turns.len()).unwrap_or(u32::MAX)))
+        let Kind::Dataset {
+            conversations,
+            when_short,
+            ..
+        } = &self.kind
+        else {
+            return Ok(None);
+        };
+        let at = wrapped(
+            place,
+            conversations.len(),
+            *when_short,
+            "dataset",
+            "conversations",
+        )?;
+        Ok(Some(
+            u32::try_from(conversations[at].turns.len()).unwrap_or(u32::MAX),
+        ))
     }
 
     fn fill(
@@ -199,17 +268,30 @@ impl<'a> Maker<'a> {
                 let weight = u64::from(part.weight);
                 if ticket < weight {
                     prompt.part = Some(part.name.clone());
-                    return maker.fill(prompt, draws, stream, place, part.output.as_ref().unwrap_or(output));
+                    return maker.fill(
+                        prompt,
+                        draws,
+                        stream,
+                        place,
+                        part.output.as_ref().unwrap_or(output),
+                    );
                 }
                 ticket -= weight;
             }
-            return Err(PromptError("a mixture without weights cannot be drawn from".to_owned()));
+            return Err(PromptError(
+                "a mixture without weights cannot be drawn from".to_owned(),
+            ));
         }
         prompt.output_tokens = draw_count(draws, &output.tokens);
         prompt.output_mode = output.mode;
         match &self.kind {
             Kind::Words(length) => self.random(&mut prompt.text, draws, length)?,
-            Kind::SharedPrefix { prefix, suffix, prefixes, fraction } => {
+            Kind::SharedPrefix {
+                prefix,
+                suffix,
+                prefixes,
+                fraction,
+            } => {
                 let shares = *fraction >= 1.0 || draws.unit() <= *fraction;
                 if shares {
                     let which = draws.below(u64::from(*prefixes)) as u32;
@@ -225,32 +307,63 @@ impl<'a> Maker<'a> {
                 let from = draws.below(words.len() as u64) as usize;
                 self.write(&mut prompt.text, &mut Running::new(words, from), count)?;
             }
-            Kind::Pack { prompts, when_short } => {
+            Kind::Pack {
+                prompts,
+                when_short,
+            } => {
                 let at = wrapped(place, prompts.len(), *when_short, "pack", "prompts")?;
                 let (text, output_tokens) = &prompts[at];
                 prompt.text.clone_from(text);
                 prompt.output_tokens = output_tokens.unwrap_or(prompt.output_tokens);
             }
-            Kind::Dataset { conversations, recorded_output, when_short } => {
-                let at = wrapped(place, conversations.len(), *when_short, "dataset", "conversations")?;
+            Kind::Dataset {
+                conversations,
+                recorded_output,
+                when_short,
+            } => {
+                let at = wrapped(
+                    place,
+                    conversations.len(),
+                    *when_short,
+                    "dataset",
+                    "conversations",
+                )?;
                 let turns = &conversations[at].turns;
                 let turn = prompt.turn.map_or(0, |turn| turn as usize - 1);
-                let turn =
-                    turns.get(turn).ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
+                let turn = turns
+                    .get(turn)
+                    .ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
                 prompt.text.clone_from(&turn.said);
-                if let (true, Some(counter), Some(answer)) = (recorded_output, self.counter, &turn.answered) {
+                if let (true, Some(counter), Some(answer)) =
+                    (recorded_output, self.counter, &turn.answered)
+                {
                     prompt.output_tokens = counter.count(answer)?.max(1);
                 }
             }
-            Kind::Trace { rows, words_per_token } => {
-                let wrong =
-                    |what: &str| PromptError(format!("request {} has no {what} in the trace", prompt.index));
-                let at = if prompt.phase == Phase::Measured { place } else { prompt.index };
+            Kind::Trace {
+                rows,
+                words_per_token,
+            } => {
+                let wrong = |what: &str| {
+                    PromptError(format!(
+                        "request {} has no {what} in the trace",
+                        prompt.index
+                    ))
+                };
+                let at = if prompt.phase == Phase::Measured {
+                    place
+                } else {
+                    prompt.index
+                };
                 let row = rows.get(at as usize).ok_or_else(|| wrong("row"))?;
                 prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
                 let length = match (self.counter, row.input_tokens) {
                     (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),
-                    _ => (Unit::Words, row.words(*words_per_token).ok_or_else(|| wrong("prompt length"))?),
+                    _ => (
+                        Unit::Words,
+                        row.words(*words_per_token)
+                            .ok_or_else(|| wrong("prompt length"))?,
+                    ),
                 };
                 self.write(&mut prompt.text, &mut Random(draws), length)?;
             }
@@ -267,7 +380,11 @@ impl<'a> Maker<'a> {
             return Ok(text.clone());
         }
         let mut text = String::new();
-        self.random(&mut text, &mut stream.at(u64::MAX - u64::from(which)), length)?;
+        self.random(
+            &mut text,
+            &mut stream.at(u64::MAX - u64::from(which)),
+            length,
+        )?;
         self.prefixes.borrow_mut().insert(key, text.clone());
         Ok(text)
     }
@@ -278,7 +395,12 @@ impl<'a> Maker<'a> {
     }
 
     /// Appends random words of a drawn length.
-    fn random(&self, text: &mut String, draws: &mut Draws, length: &Length) -> Result<(), PromptError> {
+    fn random(
+        &self,
+        text: &mut String,
+        draws: &mut Draws,
+        length: &Length,
+    ) -> Result<(), PromptError> {
         let length = self.draw(draws, length);
         self.write(text, &mut Random(draws), length)
     }
@@ -302,7 +424,11 @@ impl<'a> Maker<'a> {
 
 fn draw_count(draws: &mut Draws, count: &Count) -> u32 {
     let (from, to) = count.ends();
-    if from == to { from } else { draws.between(u64::from(from), u64::from(to)) as u32 }
+    if from == to {
+        from
+    } else {
+        draws.between(u64::from(from), u64::from(to)) as u32
+    }
 }
 
 /// Puts items into an order drawn at random (Fisher and Yates, Durstenfeld's form).
@@ -315,11 +441,25 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
 /// Checks that a pack of prompts can be read and holds as many as are needed; of other sources
 /// nothing is said before prompts are drawn.
 pub(crate) fn check_pack(source: &Source, needed: u64) -> Result<(), PromptError> {
-    let Source::Pack(pack) = source else { return Ok(()) };
-    enough(pack.when_short, read_pack(pack)?.len(), needed, "pack", "prompts")
+    let Source::Pack(pack) = source else {
+        return Ok(());
+    };
+    enough(
+        pack.when_short,
+        read_pack(pack)?.len(),
+        needed,
+        "pack",
+        "prompts",
+    )
 }
 
-fn enough(when_short: WhenShort, there: usize, needed: u64, what: &str, of: &str) -> Result<(), PromptError> {
+fn enough(
+    when_short: WhenShort,
+    there: usize,
+    needed: u64,
+    what: &str,
+    of: &str,
+) -> Result<(), PromptError> {
     if when_short == WhenShort::Refuse && (there as u64) < needed {
         return Err(PromptError(format!(
             "the {what} holds {there} {of} and the cell needs {needed}; `when-short: repeat` allows repeats"

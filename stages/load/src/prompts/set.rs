@@ -146,7 +146,14 @@ impl PromptSet {
         warmup: usize,
         measured: usize,
     ) -> Result<Self, PromptError> {
-        Self::with_counter(workload, origin, warmup, Amount::Requests(measured), None, &std::env::temp_dir())
+        Self::with_counter(
+            workload,
+            origin,
+            warmup,
+            Amount::Requests(measured),
+            None,
+            &std::env::temp_dir(),
+        )
     }
 
     /// Makes the prompts of a workload and keeps them in `folder`; `server` counts where its
@@ -163,14 +170,18 @@ impl PromptSet {
         folder: &Path,
     ) -> Result<Self, PromptError> {
         let file = match &workload.tokenizer {
-            Some(Tokenizer::File(file)) => Some(FileCounter::open(&file.file, file.digest.as_deref())?),
+            Some(Tokenizer::File(file)) => {
+                Some(FileCounter::open(&file.file, file.digest.as_deref())?)
+            }
             _ => None,
         };
         let counter: Option<&dyn Counter> = match &workload.tokenizer {
             None => None,
             Some(Tokenizer::File(_)) => file.as_ref().map(|f| f as &dyn Counter),
             Some(Tokenizer::Server(_)) => Some(server.ok_or_else(|| {
-                PromptError("the server's tokenizer is to count, and there is no server here".to_owned())
+                PromptError(
+                    "the server's tokenizer is to count, and there is no server here".to_owned(),
+                )
             })?),
         };
         let content = content_of(workload);
@@ -190,7 +201,9 @@ impl PromptSet {
             }
             Some(_) => {
                 let later = stream("sessions v1");
-                ranges = Some(sessions(workload, &maker, counter, amount, &own, &later, &order, &mut drawn)?);
+                ranges = Some(sessions(
+                    workload, &maker, counter, amount, &own, &later, &order, &mut drawn,
+                )?);
             }
         }
         let used = ranges.as_ref().map_or(needed, Vec::len) as u64;
@@ -198,7 +211,11 @@ impl PromptSet {
         let own = stream("prompts v1 warm-up");
         let (mut found, mut draw) = (0, 0);
         while found < warmup {
-            let prompt = maker.make(draft(Phase::Warmup, found as u64), &own, (draw, used + draw))?;
+            let prompt = maker.make(
+                draft(Phase::Warmup, found as u64),
+                &own,
+                (draw, used + draw),
+            )?;
             if drawn.taken.binary_search(&fingerprint(&prompt)).is_err() {
                 drawn.push(&prompt)?;
                 found += 1;
@@ -237,7 +254,8 @@ impl PromptSet {
     /// If the disk refuses.
     pub(crate) fn at(&self, place: usize) -> io::Result<Prompt> {
         let measured = self.count(Phase::Measured);
-        self.spooled.get(place.checked_sub(self.warmup).unwrap_or(measured + place))
+        self.spooled
+            .get(place.checked_sub(self.warmup).unwrap_or(measured + place))
     }
 
     /// Returns the prompts of a phase, in memory: for sets that are small.
@@ -249,7 +267,9 @@ impl PromptSet {
             Phase::Warmup => 0,
             Phase::Measured => self.warmup,
         };
-        (from..from + self.count(phase)).map(|place| self.at(place)).collect()
+        (from..from + self.count(phase))
+            .map(|place| self.at(place))
+            .collect()
     }
 
     /// Returns the sessions as ranges of measured prompts; `None` if the workload has none.
@@ -262,7 +282,11 @@ impl PromptSet {
     /// # Errors
     /// If the disk refuses.
     pub fn table(&self) -> io::Result<Table> {
-        let all: Vec<Prompt> = self.of(Phase::Measured)?.into_iter().chain(self.of(Phase::Warmup)?).collect();
+        let all: Vec<Prompt> = self
+            .of(Phase::Measured)?
+            .into_iter()
+            .chain(self.of(Phase::Warmup)?)
+            .collect();
         self.table_of(&all).map_err(io::Error::other)
     }
 
@@ -274,14 +298,21 @@ impl PromptSet {
         let text = |f: &dyn Fn(&Prompt) -> Option<String>| all.iter().map(f).collect::<Vec<_>>();
         let int = |f: &dyn Fn(&Prompt) -> Option<i64>| all.iter().map(f).collect::<Vec<_>>();
         let length_unit = match self.length_source {
-            LengthSource::ServerTokenizer | LengthSource::ServerTemplate | LengthSource::TokenizerFile => {
-                "tokens"
-            }
+            LengthSource::ServerTokenizer
+            | LengthSource::ServerTemplate
+            | LengthSource::TokenizerFile => "tokens",
             LengthSource::Characters => "characters",
             LengthSource::Words | LengthSource::Given => "words",
         };
-        let mut metadata = vec![("length_unit", length_unit), ("length_source", self.length_source.word())];
-        metadata.extend(self.tokenizer.as_deref().map(|tokenizer| ("tokenizer", tokenizer)));
+        let mut metadata = vec![
+            ("length_unit", length_unit),
+            ("length_source", self.length_source.word()),
+        ];
+        metadata.extend(
+            self.tokenizer
+                .as_deref()
+                .map(|tokenizer| ("tokenizer", tokenizer)),
+        );
         Table::with_metadata(
             vec![
                 Column::text("phase", text(&|p| Some(p.phase.word().to_owned())))
@@ -350,9 +381,19 @@ struct Drawn {
 
 impl Drawn {
     fn new(folder: &Path, compared: bool) -> Result<Self, PromptError> {
-        let spool = Spool::new(folder)
-            .map_err(|e| PromptError(format!("the prompts cannot be kept in {}: {e}", folder.display())))?;
-        Ok(Self { spool, taken: Vec::new(), compared, exact: false, context: Context::default() })
+        let spool = Spool::new(folder).map_err(|e| {
+            PromptError(format!(
+                "the prompts cannot be kept in {}: {e}",
+                folder.display()
+            ))
+        })?;
+        Ok(Self {
+            spool,
+            taken: Vec::new(),
+            compared,
+            exact: false,
+            context: Context::default(),
+        })
     }
 
     fn push(&mut self, prompt: &Prompt) -> Result<(), PromptError> {
@@ -372,12 +413,18 @@ fn unkept(error: &io::Error) -> PromptError {
 /// Returns what tells a text from others: half of its digest.
 fn fingerprint(prompt: &Prompt) -> u128 {
     let digest = prompt.digest();
-    let (half, _) = digest.as_bytes().split_first_chunk().expect("a digest is longer than half of it");
+    let (half, _) = digest
+        .as_bytes()
+        .split_first_chunk()
+        .expect("a digest is longer than half of it");
     u128::from_le_bytes(*half)
 }
 
 /// Makes sessions until there are enough; returns them as ranges of prompts.
-#[expect(clippy::too_many_arguments, reason = "a part of the drawing, split off for its length")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a part of the drawing, split off for its length"
+)]
 fn sessions(
     workload: &Workload,
     maker: &Maker<'_>,
@@ -388,7 +435,10 @@ fn sessions(
     order: &Stream,
     drawn: &mut Drawn,
 ) -> Result<Vec<Range<usize>>, PromptError> {
-    let settings = workload.sessions.as_ref().expect("called for workloads with sessions");
+    let settings = workload
+        .sessions
+        .as_ref()
+        .expect("called for workloads with sessions");
     let own;
     let follow_up = match &settings.follow_up {
         Some(source) => {
@@ -405,7 +455,11 @@ fn sessions(
     while drawn.spool.len() < requests && ranges.len() < whole {
         let session = ranges.len() as u64;
         let mut draws = later.at(session);
-        let recorded = if settings.follow_up.is_none() { maker.conversation(session)? } else { None };
+        let recorded = if settings.follow_up.is_none() {
+            maker.conversation(session)?
+        } else {
+            None
+        };
         let turns = turns(settings.turns.as_ref(), &mut draws);
         let turns = match (turns, recorded) {
             (Some(turns), Some(recorded)) => turns.min(recorded),

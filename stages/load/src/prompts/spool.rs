@@ -18,14 +18,18 @@ impl Spool {
     /// Makes a file without a name in a folder; it goes with whoever reads it last.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
-        Ok(Self { file: BufWriter::with_capacity(64 * 1024, file), ends: Vec::new() })
+        Ok(Self {
+            file: BufWriter::with_capacity(64 * 1024, file),
+            ends: Vec::new(),
+        })
     }
 
     /// Appends a prompt.
     pub(super) fn push(&mut self, prompt: &Prompt) -> io::Result<()> {
         let bytes = postcard::to_stdvec(prompt).map_err(io::Error::other)?;
         self.file.write_all(&bytes)?;
-        self.ends.push(self.ends.last().copied().unwrap_or(0) + bytes.len() as u64);
+        self.ends
+            .push(self.ends.last().copied().unwrap_or(0) + bytes.len() as u64);
         Ok(())
     }
 
@@ -36,8 +40,14 @@ impl Spool {
 
     /// Makes them readable.
     pub(super) fn finish(self) -> io::Result<Spooled> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Spooled { file: Arc::new(file), ends: self.ends.into() })
+        let file = self
+            .file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        Ok(Spooled {
+            file: Arc::new(file),
+            ends: self.ends.into(),
+        })
     }
 }
 

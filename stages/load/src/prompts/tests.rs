@@ -11,11 +11,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn origin(seed: u64, rep: i64) -> Origin {
-    Origin { seed, replicate: Coordinates(vec![("rep".into(), Scalar::Int(rep))]) }
+    Origin {
+        seed,
+        replicate: Coordinates(vec![("rep".into(), Scalar::Int(rep))]),
+    }
 }
 
 fn workload(prompts: &serde_json::Value) -> Workload {
-    serde_json::from_value(json!({"prompts": prompts, "output": {"tokens": {"from": 4, "to": 9}}})).unwrap()
+    serde_json::from_value(json!({"prompts": prompts, "output": {"tokens": {"from": 4, "to": 9}}}))
+        .unwrap()
 }
 
 fn words() -> Workload {
@@ -45,23 +49,45 @@ fn a_longer_set_begins_with_the_shorter_one_and_warm_up_changes_nothing() {
 fn seed_replicate_and_content_change_every_prompt() {
     let base = PromptSet::generate(&words(), &origin(1, 1), 0, 20).unwrap();
     let other = workload(&json!({"words": {"length": {"from": 30, "to": 61}}}));
-    for (workload, origin) in [(words(), origin(2, 1)), (words(), origin(1, 2)), (other, origin(1, 1))] {
+    for (workload, origin) in [
+        (words(), origin(2, 1)),
+        (words(), origin(1, 2)),
+        (other, origin(1, 1)),
+    ] {
         let set = PromptSet::generate(&workload, &origin, 0, 20).unwrap();
-        assert!(measured(&set).iter().zip(&measured(&base)).all(|(a, b)| a.text != b.text));
+        assert!(
+            measured(&set)
+                .iter()
+                .zip(&measured(&base))
+                .all(|(a, b)| a.text != b.text)
+        );
     }
 }
 
 #[test]
 fn a_description_changes_no_prompt() {
-    let described = Workload { description: Some("for readers".to_owned()), ..words() };
-    let table = |w: &Workload| PromptSet::generate(w, &origin(1, 1), 2, 5).unwrap().table().unwrap();
+    let described = Workload {
+        description: Some("for readers".to_owned()),
+        ..words()
+    };
+    let table = |w: &Workload| {
+        PromptSet::generate(w, &origin(1, 1), 2, 5)
+            .unwrap()
+            .table()
+            .unwrap()
+    };
     assert_eq!(table(&described), table(&words()));
 }
 
 #[test]
 fn the_first_prompt_is_pinned() {
-    let set =
-        PromptSet::generate(&workload(&json!({"words": {"length": 6}})), &origin(164, 1), 0, 1).unwrap();
+    let set = PromptSet::generate(
+        &workload(&json!({"words": {"length": 6}})),
+        &origin(164, 1),
+        0,
+        1,
+    )
+    .unwrap();
     assert_eq!(measured(&set)[0].text, "ice laugh young coat unit watch.");
 }
 
@@ -81,12 +107,17 @@ fn shared_prefixes_are_shared_and_suffixes_are_not() {
     let prefix = |p: &Prompt| p.text.split(' ').take(24).collect::<Vec<_>>().join(" ");
     let mut by_prefix = std::collections::BTreeMap::new();
     for prompt in &measured(&set) {
-        let first = by_prefix.entry(prompt.prefix.unwrap()).or_insert_with(|| prefix(prompt));
+        let first = by_prefix
+            .entry(prompt.prefix.unwrap())
+            .or_insert_with(|| prefix(prompt));
         assert_eq!(*first, prefix(prompt));
     }
     assert_eq!(by_prefix.len(), 2);
     assert_ne!(by_prefix[&0], by_prefix[&1]);
-    assert_eq!(texts(&measured(&set)).iter().collect::<BTreeSet<_>>().len(), 30);
+    assert_eq!(
+        texts(&measured(&set)).iter().collect::<BTreeSet<_>>().len(),
+        30
+    );
 }
 
 #[test]
@@ -97,23 +128,35 @@ fn a_mixture_takes_its_parts_by_weight_and_their_output() {
     ]}));
     let set = PromptSet::generate(&mixture, &origin(1, 1), 0, 4000).unwrap();
     let all = measured(&set);
-    let long: Vec<_> = all.iter().filter(|p| p.part.as_deref() == Some("long")).collect();
+    let long: Vec<_> = all
+        .iter()
+        .filter(|p| p.part.as_deref() == Some("long"))
+        .collect();
     assert!((900..1100).contains(&long.len()), "{}", long.len());
-    assert!(long.iter().all(|p| p.output_tokens == 99 && p.text.split(' ').count() == 50));
+    assert!(
+        long.iter()
+            .all(|p| p.output_tokens == 99 && p.text.split(' ').count() == 50)
+    );
 }
 
 #[test]
 fn a_pack_keeps_its_order_and_refuses_to_repeat_unless_told() {
     let pack = |more: &serde_json::Value| {
         let mut pack = json!({"texts": ["a", "b", "c"]});
-        pack.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pack.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         workload(&json!({"pack": pack}))
     };
     let set = PromptSet::generate(&pack(&json!({})), &origin(1, 1), 1, 2).unwrap();
-    assert_eq!((texts(&measured(&set)), texts(&warmup(&set))), (vec!["a", "b"], vec!["c"]));
+    assert_eq!(
+        (texts(&measured(&set)), texts(&warmup(&set))),
+        (vec!["a", "b"], vec!["c"])
+    );
     let error = PromptSet::generate(&pack(&json!({})), &origin(1, 1), 0, 4).unwrap_err();
     assert!(error.to_string().contains("holds 3 prompts"), "{error}");
-    let set = PromptSet::generate(&pack(&json!({"when-short": "repeat"})), &origin(1, 1), 0, 4).unwrap();
+    let set =
+        PromptSet::generate(&pack(&json!({"when-short": "repeat"})), &origin(1, 1), 0, 4).unwrap();
     assert_eq!(texts(&measured(&set)), ["a", "b", "c", "a"]);
 }
 
@@ -124,9 +167,19 @@ fn a_pack_file_is_read_and_must_not_change() {
     let path = file.path().to_str().unwrap();
     let digest = Digest::of(&std::fs::read(path).unwrap()).to_string();
     let pack = workload(&json!({"pack": {"file": path, "digest": digest}}));
-    assert_eq!(texts(&measured(&PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap())), ["x", "y"]);
+    assert_eq!(
+        texts(&measured(
+            &PromptSet::generate(&pack, &origin(1, 1), 0, 2).unwrap()
+        )),
+        ["x", "y"]
+    );
     std::fs::write(file.path(), "\"z\"\n").unwrap();
-    assert!(PromptSet::generate(&pack, &origin(1, 1), 0, 1).unwrap_err().to_string().contains("has changed"));
+    assert!(
+        PromptSet::generate(&pack, &origin(1, 1), 0, 1)
+            .unwrap_err()
+            .to_string()
+            .contains("has changed")
+    );
 }
 
 #[test]
@@ -135,10 +188,18 @@ fn a_pack_may_be_one_json_array() {
     let path = file.path().to_str().unwrap();
     let made = |text: &str| {
         std::fs::write(file.path(), text).unwrap();
-        PromptSet::generate(&workload(&json!({"pack": {"file": path}})), &origin(1, 1), 0, 2)
+        PromptSet::generate(
+            &workload(&json!({"pack": {"file": path}})),
+            &origin(1, 1),
+            0,
+            2,
+        )
     };
     let set = made("[\n  {\"prompt\": \"x\", \"output_tokens\": 3},\n  \"y\"\n]\n").unwrap();
-    let lengths: Vec<_> = measured(&set).into_iter().map(|p| (p.text, p.output_tokens)).collect();
+    let lengths: Vec<_> = measured(&set)
+        .into_iter()
+        .map(|p| (p.text, p.output_tokens))
+        .collect();
     assert_eq!(lengths[0], ("x".to_owned(), 3));
     assert_eq!(lengths[1].0, "y");
     let error = made("[\"x\", {\"text\": \"y\"}]").unwrap_err().to_string();
@@ -150,14 +211,24 @@ fn a_pack_may_be_one_json_array() {
 #[test]
 fn a_trace_decides_the_lengths_of_prompts_and_answers() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "timestamp_s,input_tokens,output_tokens\n0,10,33\n1,20,44\n").unwrap();
+    std::fs::write(
+        file.path(),
+        "timestamp_s,input_tokens,output_tokens\n0,10,33\n1,20,44\n",
+    )
+    .unwrap();
     let trace = workload(&json!({"trace": {"file": file.path(), "words-per-token": 0.5}}));
     let set = PromptSet::generate(&trace, &origin(1, 1), 1, 2).unwrap();
     let lengths = |p: &Prompt| (p.text.split(' ').count(), p.output_tokens);
-    assert_eq!(measured(&set).iter().map(lengths).collect::<Vec<_>>(), [(5, 33), (10, 44)]);
+    assert_eq!(
+        measured(&set).iter().map(lengths).collect::<Vec<_>>(),
+        [(5, 33), (10, 44)]
+    );
     assert_eq!(lengths(&warmup(&set)[0]), (5, 33));
     let error = PromptSet::generate(&trace, &origin(1, 1), 0, 3).unwrap_err();
-    assert!(error.to_string().contains("request 2 has no row"), "{error}");
+    assert!(
+        error.to_string().contains("request 2 has no row"),
+        "{error}"
+    );
 }
 
 proptest! {
@@ -188,12 +259,22 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 }
 
 fn in_sessions(prompts: &serde_json::Value, sessions: &serde_json::Value) -> Workload {
-    serde_json::from_value(json!({"prompts": prompts, "sessions": sessions, "output": {"tokens": 9}}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"prompts": prompts, "sessions": sessions, "output": {"tokens": 9}}),
+    )
+    .unwrap()
 }
 
 fn generate(workload: &Workload, amount: Amount) -> PromptSet {
-    PromptSet::with_counter(workload, &origin(1, 1), 0, amount, None, &std::env::temp_dir()).unwrap()
+    PromptSet::with_counter(
+        workload,
+        &origin(1, 1),
+        0,
+        amount,
+        None,
+        &std::env::temp_dir(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -206,7 +287,10 @@ fn a_pack_may_say_how_much_output_each_line_asks_for() {
     assert_eq!(set.length_source, LengthSource::Given);
     std::fs::write(file.path(), "{\"prompt\": \"x\", \"output_tokens\": 0}").unwrap();
     let error = PromptSet::generate(&pack, &origin(1, 1), 0, 1).unwrap_err();
-    assert!(error.to_string().contains("line 1: `output_tokens` is 0"), "{error}");
+    assert!(
+        error.to_string().contains("line 1: `output_tokens` is 0"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -216,7 +300,11 @@ fn passages_of_a_corpus_are_its_words_in_order() {
     let corpus = workload(&json!({"corpus": {"file": file.path(), "length": 12}}));
     let set = PromptSet::generate(&corpus, &origin(1, 1), 3, 20).unwrap();
     for prompt in measured(&set).iter().chain(&warmup(&set)) {
-        let found: Vec<usize> = prompt.text.split(' ').map(|w| w[1..].parse().unwrap()).collect();
+        let found: Vec<usize> = prompt
+            .text
+            .split(' ')
+            .map(|w| w[1..].parse().unwrap())
+            .collect();
         assert_eq!(found.len(), 12);
         assert!(found.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50));
     }
@@ -229,9 +317,16 @@ fn passages_of_a_corpus_are_its_words_in_order() {
 fn lengths_in_characters_are_exact_and_said_to_be() {
     let prompts = workload(&json!({"words": {"length": {"characters": {"from": 100, "to": 120}}}}));
     let set = PromptSet::generate(&prompts, &origin(1, 1), 0, 20).unwrap();
-    assert!(measured(&set).iter().all(|p| (100..=120).contains(&p.text.chars().count())));
+    assert!(
+        measured(&set)
+            .iter()
+            .all(|p| (100..=120).contains(&p.text.chars().count()))
+    );
     assert_eq!(set.length_source, LengthSource::Characters);
-    assert_eq!(set.table().unwrap().metadata("length_source").as_deref(), Some("characters"));
+    assert_eq!(
+        set.table().unwrap().metadata("length_source").as_deref(),
+        Some("characters")
+    );
 }
 
 const SHAREGPT: &str = r#"[
@@ -249,7 +344,10 @@ fn a_dataset_gives_first_human_turns_in_an_order_of_the_seed() {
     let dataset = workload(&json!({"dataset": {"file": file.path()}}));
     let of = |rep| {
         let set = PromptSet::generate(&dataset, &origin(1, rep), 0, 3).unwrap();
-        texts(&measured(&set)).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        texts(&measured(&set))
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let orders: BTreeSet<Vec<String>> = (0..20).map(of).collect();
     assert!(orders.len() > 1);
@@ -260,7 +358,10 @@ fn a_dataset_gives_first_human_turns_in_an_order_of_the_seed() {
         );
     }
     let error = PromptSet::generate(&dataset, &origin(1, 1), 0, 4).unwrap_err();
-    assert!(error.to_string().contains("holds 3 conversations"), "{error}");
+    assert!(
+        error.to_string().contains("holds 3 conversations"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -269,11 +370,18 @@ fn a_dataset_in_sessions_gives_the_human_turns_of_each_conversation() {
     let dataset = json!({"dataset": {"file": file.path()}});
     let set = generate(&in_sessions(&dataset, &json!({})), Amount::Sessions(3));
     let all = measured(&set);
-    let mut said: Vec<Vec<&str>> =
-        set.sessions().unwrap().iter().map(|range| texts(&all[range.clone()])).collect();
+    let mut said: Vec<Vec<&str>> = set
+        .sessions()
+        .unwrap()
+        .iter()
+        .map(|range| texts(&all[range.clone()]))
+        .collect();
     said.sort_unstable();
     assert_eq!(said, [vec!["a1", "a2"], vec!["c1"], vec!["d1\n\nmore"]]);
-    let set = generate(&in_sessions(&dataset, &json!({"turns": 1})), Amount::Sessions(3));
+    let set = generate(
+        &in_sessions(&dataset, &json!({"turns": 1})),
+        Amount::Sessions(3),
+    );
     assert_eq!(set.count(Phase::Measured), 3);
 }
 
@@ -304,8 +412,11 @@ fn think_times_and_turns_follow_their_distributions() {
     let words = json!({"words": {"length": 1}});
     let settings = json!({"turns": {"geometric": 4}, "think-time": {"exponential": "10 ms"}});
     let set = generate(&in_sessions(&words, &settings), Amount::Sessions(4000));
-    let mut think: Vec<f64> =
-        measured(&set).iter().filter(|p| p.turn > Some(1)).map(|p| p.think_ns as f64 / 1e6).collect();
+    let mut think: Vec<f64> = measured(&set)
+        .iter()
+        .filter(|p| p.turn > Some(1))
+        .map(|p| p.think_ns as f64 / 1e6)
+        .collect();
     assert!(ks(&mut think, |x| 1.0 - (-x / 10.0).exp()) < KS_LIMIT);
     let sessions = set.sessions().unwrap();
     // P(turns = k) = (3/4)^(k − 1) / 4: each count within four standard errors.
@@ -313,21 +424,32 @@ fn think_times_and_turns_follow_their_distributions() {
         let p = 0.75_f64.powi(k - 1) / 4.0;
         let found = sessions.iter().filter(|s| s.len() == k as usize).count() as f64;
         let expected = 4000.0 * p;
-        assert!((found - expected).abs() < 4.0 * (expected * (1.0 - p)).sqrt(), "{k}: {found} of {expected}");
+        assert!(
+            (found - expected).abs() < 4.0 * (expected * (1.0 - p)).sqrt(),
+            "{k}: {found} of {expected}"
+        );
     }
     let even = json!({"turns": 2, "think-time": {"from": "2 ms", "to": "6 ms"}});
     let set = generate(&in_sessions(&words, &even), Amount::Sessions(3000));
-    let mut think: Vec<f64> =
-        measured(&set).iter().filter(|p| p.turn == Some(2)).map(|p| p.think_ns as f64 / 1e6).collect();
+    let mut think: Vec<f64> = measured(&set)
+        .iter()
+        .filter(|p| p.turn == Some(2))
+        .map(|p| p.think_ns as f64 / 1e6)
+        .collect();
     assert!(ks(&mut think, |x| (x - 2.0) / 4.0) < KS_LIMIT);
 }
 
 #[test]
 fn more_sessions_begin_with_the_fewer_and_requests_cut_the_last() {
     let words = json!({"words": {"length": 3}});
-    let workload =
-        in_sessions(&words, &json!({"turns": {"from": 2, "to": 5}, "think-time": {"exponential": "1 s"}}));
-    let (few, many) = (generate(&workload, Amount::Sessions(4)), generate(&workload, Amount::Sessions(9)));
+    let workload = in_sessions(
+        &words,
+        &json!({"turns": {"from": 2, "to": 5}, "think-time": {"exponential": "1 s"}}),
+    );
+    let (few, many) = (
+        generate(&workload, Amount::Sessions(4)),
+        generate(&workload, Amount::Sessions(9)),
+    );
     let (few, many) = (measured(&few), measured(&many));
     assert_eq!(few[..], many[..few.len()]);
     let cut = generate(&workload, Amount::Requests(7));
@@ -337,15 +459,19 @@ fn more_sessions_begin_with_the_fewer_and_requests_cut_the_last() {
 
 #[test]
 fn a_fraction_of_prompts_begins_with_a_shared_prefix_and_the_rest_with_its_own() {
-    let shared =
-        workload(&json!({"shared-prefix": {"prefix": 8, "suffix": 4, "prefixes": 2, "fraction": 0.25}}));
+    let shared = workload(
+        &json!({"shared-prefix": {"prefix": 8, "suffix": 4, "prefixes": 2, "fraction": 0.25}}),
+    );
     let set = PromptSet::generate(&shared, &origin(1, 1), 0, 2000).unwrap();
     let all = measured(&set);
     let (own, sharing): (Vec<_>, Vec<_>) = all.iter().partition(|p| p.prefix.is_none());
     assert!((420..580).contains(&sharing.len()), "{}", sharing.len());
     let begin = |p: &&Prompt| p.text.split(' ').take(8).collect::<Vec<_>>().join(" ");
     assert_eq!(sharing.iter().map(begin).collect::<BTreeSet<_>>().len(), 2);
-    assert_eq!(own.iter().map(begin).collect::<BTreeSet<_>>().len(), own.len());
+    assert_eq!(
+        own.iter().map(begin).collect::<BTreeSet<_>>().len(),
+        own.len()
+    );
     assert!(all.iter().all(|p| p.text.split(' ').count() == 12));
 }
 
@@ -353,7 +479,10 @@ fn a_fraction_of_prompts_begins_with_a_shared_prefix_and_the_rest_with_its_own()
 fn what_cannot_be_a_workload_is_told_with_its_place() {
     let wrong = |more: serde_json::Value| {
         let mut workload = json!({"prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
-        workload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        workload
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         let workload: Workload = serde_json::from_value(workload).unwrap();
         workload
             .problems()
@@ -371,15 +500,30 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
             "recorded-output: this needs",
         ),
         (json!({"sessions": {}}), "sessions: how many `turns`"),
-        (json!({"sessions": {"turns": 0}}), "sessions.turns: must be at least 1"),
-        (json!({"sessions": {"turns": {"geometric": 0.5}}}), "sessions.turns: a mean of turns"),
+        (
+            json!({"sessions": {"turns": 0}}),
+            "sessions.turns: must be at least 1",
+        ),
+        (
+            json!({"sessions": {"turns": {"geometric": 0.5}}}),
+            "sessions.turns: a mean of turns",
+        ),
         (
             json!({"sessions": {"turns": 2, "think-time": {"from": "2 s", "to": "1 s"}}}),
             "think-time: a range from",
         ),
-        (json!({"sessions": {"turns": 2}, "prompts": {"pack": {"texts": ["a"]}}}), "add `follow-up`"),
-        (json!({"structured": {}}), "structured: structured output has either"),
-        (json!({"structured": {"schema": {"type": "objct"}}}), "structured.schema: this is no JSON Schema"),
+        (
+            json!({"sessions": {"turns": 2}, "prompts": {"pack": {"texts": ["a"]}}}),
+            "add `follow-up`",
+        ),
+        (
+            json!({"structured": {}}),
+            "structured: structured output has either",
+        ),
+        (
+            json!({"structured": {"schema": {"type": "objct"}}}),
+            "structured.schema: this is no JSON Schema",
+        ),
         (
             json!({"structured": {"schema": {}}, "output": {"tokens": 4, "mode": "exact"}}),
             "output.mode: structured output ends where",
@@ -390,14 +534,20 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
         ),
     ] {
         let found = wrong(more.clone());
-        assert!(found.iter().any(|problem| problem.contains(part)), "{more}: {found:?}");
+        assert!(
+            found.iter().any(|problem| problem.contains(part)),
+            "{more}: {found:?}"
+        );
     }
 }
 
 /// Returns the digest of the artifact of a set, as a load cell writes it.
 fn artifact(set: &PromptSet) -> String {
     let folder = tempfile::tempdir().unwrap();
-    crate::files::write_prompts(set, folder.path()).unwrap().1.to_string()
+    crate::files::write_prompts(set, folder.path())
+        .unwrap()
+        .1
+        .to_string()
 }
 
 #[test]
@@ -445,7 +595,8 @@ fn prompt_sets_are_the_bytes_they_have_always_been() {
     let folder = std::env::temp_dir();
     for (digest, workload, warmup, amount) in &workloads {
         let set =
-            PromptSet::with_counter(workload, &origin(164, 1), *warmup, *amount, None, &folder).unwrap();
+            PromptSet::with_counter(workload, &origin(164, 1), *warmup, *amount, None, &folder)
+                .unwrap();
         assert_eq!(artifact(&set), *digest, "{workload:?}");
     }
 }

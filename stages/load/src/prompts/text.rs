@@ -80,9 +80,9 @@ pub(super) fn write(
             Ok(())
         }
         (Unit::Tokens, Some(counter)) => write_tokens(text, words, count, counter),
-        (Unit::Tokens, None) => {
-            Err(PromptError("a length in tokens needs a tokenizer, and the workload names none".to_owned()))
-        }
+        (Unit::Tokens, None) => Err(PromptError(
+            "a length in tokens needs a tokenizer, and the workload names none".to_owned(),
+        )),
     }
 }
 
@@ -142,7 +142,11 @@ fn write_tokens(
             counter.least()
         )));
     }
-    let before = if text.is_empty() { 0 } else { counter.prompt_length(text)? };
+    let before = if text.is_empty() {
+        0
+    } else {
+        counter.prompt_length(text)?
+    };
     let target = before + wanted;
     // Texts of ever more words, as places in one buffer.
     let (mut buffer, mut ends) = (text.clone(), vec![text.len()]);
@@ -212,7 +216,9 @@ mod tests {
 
     impl Counter for Every {
         fn count(&self, text: &str) -> Result<u32, PromptError> {
-            let tokens = text.split(' ').map(|word| word.chars().count().div_ceil(self.0));
+            let tokens = text
+                .split(' ')
+                .map(|word| word.chars().count().div_ceil(self.0));
             Ok(tokens.sum::<usize>() as u32)
         }
 
@@ -226,7 +232,12 @@ mod tests {
     }
 
     fn draws(seed: u64) -> Draws {
-        Origin { seed, replicate: Coordinates::default() }.stream("text", &Json::Null).at(1)
+        Origin {
+            seed,
+            replicate: Coordinates::default(),
+        }
+        .stream("text", &Json::Null)
+        .at(1)
     }
 
     proptest! {
@@ -258,13 +269,27 @@ mod tests {
     fn a_passage_goes_on_at_the_beginning_of_its_text() {
         let words: Vec<String> = ["a", "b,", "c."].map(str::to_owned).into();
         let mut text = String::new();
-        write(&mut text, &mut Running::new(&words, 2), Unit::Words, 5, None).unwrap();
+        write(
+            &mut text,
+            &mut Running::new(&words, 2),
+            Unit::Words,
+            5,
+            None,
+        )
+        .unwrap();
         assert_eq!(text, "c. a b, c. a");
     }
 
     #[test]
     fn tokens_that_nothing_counts_are_refused() {
-        let error = write(&mut String::new(), &mut Random(&mut draws(1)), Unit::Tokens, 5, None).unwrap_err();
+        let error = write(
+            &mut String::new(),
+            &mut Random(&mut draws(1)),
+            Unit::Tokens,
+            5,
+            None,
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("needs a tokenizer"), "{error}");
     }
 }

@@ -44,7 +44,11 @@ impl Dialect {
     }
 
     pub(super) fn stream_head(self) -> String {
-        let media = if self.lines() { "application/x-ndjson" } else { "text/event-stream" };
+        let media = if self.lines() {
+            "application/x-ndjson"
+        } else {
+            "text/event-stream"
+        };
         format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nTransfer-Encoding: chunked\r\n\r\n")
     }
 
@@ -77,14 +81,22 @@ impl Dialect {
             Self::Chat => json!({"object": "chat.completion.chunk",
                 "choices": [{"index": 0, "delta": {"content": text}}]}),
             Self::LlamaCpp => json!({"content": text, "stop": false}),
-            Self::Tgi => json!({"index": from, "token": {"id": from, "text": text, "special": false},
-                "generated_text": null, "details": null}),
+            Self::Tgi => {
+                json!({"index": from, "token": {"id": from, "text": text, "special": false},
+                "generated_text": null, "details": null})
+            }
             Self::Sglang => json!({"text": self::text(0, from + count),
                 "meta_info": {"completion_tokens": from + count, "prompt_tokens": 7, "finish_reason": null}}),
             Self::OllamaGenerate => json!({"response": text, "done": false}),
-            Self::OllamaChat => json!({"message": {"role": "assistant", "content": text}, "done": false}),
+            Self::OllamaChat => {
+                json!({"message": {"role": "assistant", "content": text}, "done": false})
+            }
         };
-        if self.lines() { format!("{value}\n") } else { event(&value, fault) }
+        if self.lines() {
+            format!("{value}\n")
+        } else {
+            event(&value, fault)
+        }
     }
 
     /// The events after the last token; the OpenAI APIs tell the usage only if they are asked to.
@@ -109,16 +121,26 @@ impl Dialect {
             Self::LlamaCpp => vec![json!({"content": "", "stop": true, "stop_type": "limit",
                 "tokens_predicted": tokens, "tokens_evaluated": 7,
                 "timings": {"prompt_n": 5, "cache_n": 2, "prompt_ms": 1.5, "predicted_n": tokens, "predicted_ms": 2.5}})],
-            Self::Tgi => vec![json!({"index": tokens, "token": {"id": 2, "text": "", "special": true},
+            Self::Tgi => vec![
+                json!({"index": tokens, "token": {"id": 2, "text": "", "special": true},
                 "generated_text": text(0, tokens),
-                "details": {"finish_reason": "length", "generated_tokens": tokens, "seed": null}})],
-            Self::Sglang => vec![json!({"text": text(0, tokens), "meta_info": {"completion_tokens": tokens,
-                "prompt_tokens": 7, "cached_tokens": 2, "finish_reason": {"type": "length", "length": tokens}}})],
+                "details": {"finish_reason": "length", "generated_tokens": tokens, "seed": null}}),
+            ],
+            Self::Sglang => vec![
+                json!({"text": text(0, tokens), "meta_info": {"completion_tokens": tokens,
+                "prompt_tokens": 7, "cached_tokens": 2, "finish_reason": {"type": "length", "length": tokens}}}),
+            ],
             Self::OllamaGenerate | Self::OllamaChat => vec![json!({"response": "", "done": true,
                 "done_reason": "length", "prompt_eval_count": 7, "eval_count": tokens,
                 "prompt_eval_duration": 1_500_000, "eval_duration": 2_500_000})],
         };
-        let write = |value: &Value| if self.lines() { format!("{value}\n") } else { event(value, fault) };
+        let write = |value: &Value| {
+            if self.lines() {
+                format!("{value}\n")
+            } else {
+                event(value, fault)
+            }
+        };
         let mut events: Vec<String> = values.iter().map(write).collect();
         let marked = matches!(self, Self::Completions | Self::Chat | Self::Sglang);
         if marked && fault != Fault::NoDone {
@@ -146,8 +168,10 @@ impl Dialect {
             Self::OllamaGenerate => {
                 json!({"response": text, "done": true, "eval_count": tokens, "prompt_eval_count": 7})
             }
-            Self::OllamaChat => json!({"message": {"content": text}, "done": true, "eval_count": tokens,
-                "prompt_eval_count": 7}),
+            Self::OllamaChat => {
+                json!({"message": {"content": text}, "done": true, "eval_count": tokens,
+                "prompt_eval_count": 7})
+            }
         };
         value.to_string().into_bytes()
     }

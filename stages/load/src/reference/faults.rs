@@ -66,6 +66,10 @@ impl Faults {
 
     /// Returns the fault of a request.
     pub(crate) fn of(&self, ordinal: u64) -> Fault {
-        self.0.iter().find(|(range, _)| range.contains(&ordinal)).map(|(_, f)| *f).unwrap_or_default()
+        self.0
+            .iter()
+            .find(|(range, _)| range.contains(&ordinal))
+            .map(|(_, f)| *f)
+            .unwrap_or_default()
     }
 }

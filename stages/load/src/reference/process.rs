@@ -22,11 +22,16 @@ pub fn serve_process(
     mut input: impl Read,
     mut output: impl Write,
 ) -> Result<(), String> {
-    let mut behaviour = Behaviour { log: Log::Times, ..Behaviour::default() };
+    let mut behaviour = Behaviour {
+        log: Log::Times,
+        ..Behaviour::default()
+    };
     let (mut port, mut certificate, mut key) = (0, None, None);
     let mut arguments = arguments.into_iter();
     while let Some(name) = arguments.next() {
-        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let value = arguments
+            .next()
+            .ok_or_else(|| format!("{name} needs a value"))?;
         match name.as_str() {
             "--certificate" => certificate = Some(PathBuf::from(value)),
             "--key" => key = Some(PathBuf::from(value)),
@@ -39,15 +44,27 @@ pub fn serve_process(
         _ => return Err("--certificate and --key go together".to_owned()),
     };
     let server = ReferenceServer::start_on(behaviour, port, identity).map_err(|e| e.to_string())?;
-    writeln!(output, "{}", server.url()).and_then(|()| output.flush()).map_err(|e| e.to_string())?;
+    writeln!(output, "{}", server.url())
+        .and_then(|()| output.flush())
+        .map_err(|e| e.to_string())?;
     std::io::copy(&mut input, &mut std::io::sink()).map_err(|e| e.to_string())?;
-    server.write_truth(std::io::BufWriter::new(output)).map_err(|e| e.to_string())
+    server
+        .write_truth(std::io::BufWriter::new(output))
+        .map_err(|e| e.to_string())
 }
 
 /// Takes an argument whose value is a number.
-fn number(name: &str, value: &str, behaviour: &mut Behaviour, port: &mut u16) -> Result<(), String> {
-    let number: f64 = value.parse().map_err(|_| format!("{name}: `{value}` is no number"))?;
-    let milliseconds = || Duration::try_from_secs_f64(number / 1000.0).map_err(|e| format!("{name}: {e}"));
+fn number(
+    name: &str,
+    value: &str,
+    behaviour: &mut Behaviour,
+    port: &mut u16,
+) -> Result<(), String> {
+    let number: f64 = value
+        .parse()
+        .map_err(|_| format!("{name}: `{value}` is no number"))?;
+    let milliseconds =
+        || Duration::try_from_secs_f64(number / 1000.0).map_err(|e| format!("{name}: {e}"));
     match name {
         "--port" => *port = number as u16,
         "--ttft-ms" => behaviour.ttft = milliseconds()?,
@@ -59,7 +76,13 @@ fn number(name: &str, value: &str, behaviour: &mut Behaviour, port: &mut u16) ->
             behaviour.slots = Some(number as u32);
             behaviour.when_full = WhenFull::Refuse;
         }
-        "--log" => behaviour.log = if number == 0.0 { Log::Nothing } else { Log::Times },
+        "--log" => {
+            behaviour.log = if number == 0.0 {
+                Log::Nothing
+            } else {
+                Log::Times
+            }
+        }
         "--core" => keep_to(number as usize)?,
         _ => return Err(format!("unknown argument {name}")),
     }

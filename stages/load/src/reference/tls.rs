@@ -40,11 +40,15 @@ impl Identity {
     /// # Errors
     /// As [`Identity::from_pem`], or if a file cannot be read.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, String> {
-        let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
         Self::from_pem(&read(certificate)?, &read(key)?)
     }
 
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
-        TlsAcceptor::from(self.0.clone()).accept(stream).await.map(Stream::tls)
+        TlsAcceptor::from(self.0.clone())
+            .accept(stream)
+            .await
+            .map(Stream::tls)
     }
 }

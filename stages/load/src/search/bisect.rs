@@ -166,7 +166,10 @@ pub fn wilson(good: u64, n: u64) -> (f64, f64) {
     let middle = share + Z * Z / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
     let scale = 1.0 + Z * Z / n;
-    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+    (
+        ((middle - half) / scale).max(0.0),
+        ((middle + half) / scale).min(1.0),
+    )
 }
 
 /// Returns the fewest requests after which a level can be kept, all of them being good.
@@ -196,7 +199,12 @@ pub fn bisect<E>(
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
 ) -> (Found, Result<(), E>) {
-    let mut found = Found { kept: None, missed: None, undecided: None, probes: Vec::new() };
+    let mut found = Found {
+        kept: None,
+        missed: None,
+        undecided: None,
+        probes: Vec::new(),
+    };
     let (mut level, mut warm_in_s) = (from, rules.overload.warm_in_s);
     let ended = loop {
         match judge(level, warm_in_s, rules, &mut found.probes, probe, watch) {
@@ -241,7 +249,12 @@ fn judge<E>(
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
 ) -> Result<Judged, E> {
-    let Rules { attainment, requests, overload, .. } = *rules;
+    let Rules {
+        attainment,
+        requests,
+        overload,
+        ..
+    } = *rules;
     // Arrivals a second; none in a closed loop, whose clients wait for the server.
     let rate = match level {
         Level::Rate(rate) => rate,
@@ -249,12 +262,20 @@ fn judge<E>(
     };
     let least = (rate * overload.needed_s).ceil() as u64;
     let allowed = requests.max(least);
-    let longest = if rate > 0.0 { ((rate * overload.longest_s) as u64).max(1) } else { u64::MAX };
+    let longest = if rate > 0.0 {
+        ((rate * overload.longest_s) as u64).max(1)
+    } else {
+        u64::MAX
+    };
     // More load makes answers, and so the warm-in, longer: there is room for twice of it.
-    let with_warm_in =
-        |judged: u64, warm_in_s: f64| (judged + (2.0 * rate * warm_in_s).ceil() as u64).min(longest);
+    let with_warm_in = |judged: u64, warm_in_s: f64| {
+        (judged + (2.0 * rate * warm_in_s).ceil() as u64).min(longest)
+    };
     let mut pooled = Pooled::default();
-    let mut judged = fewest(attainment).max(requests / 4).min(requests).max(least);
+    let mut judged = fewest(attainment)
+        .max(requests / 4)
+        .min(requests)
+        .max(least);
     let mut next = with_warm_in(judged, warm_in_s);
     loop {
         let number = probes.len() + 1;
@@ -262,7 +283,10 @@ fn judge<E>(
         let arrivals_s = if rate > 0.0 { next as f64 / rate } else { 0.0 };
         // Rounding to whole arrivals may have taken one.
         let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
-        let with = Pooled { requests: pooled.requests + tried.requests, good: pooled.good + tried.good };
+        let with = Pooled {
+            requests: pooled.requests + tried.requests,
+            good: pooled.good + tried.good,
+        };
         let interval = wilson(with.good, with.requests);
         let spent = allowed.saturating_sub(with.requests) < least.max(1) || tried.requests == 0;
         let share = with.good as f64 / with.requests.max(1) as f64;
@@ -279,15 +303,32 @@ fn judge<E>(
         } else {
             (Verdict::Missed, true)
         };
-        let seen = Probe { probe: number, level, tried, pooled: with, interval, verdict, by_share };
+        let seen = Probe {
+            probe: number,
+            level,
+            tried,
+            pooled: with,
+            interval,
+            verdict,
+            by_share,
+        };
         watch(&seen);
         probes.push(seen);
         match verdict {
-            Verdict::Kept => return Ok(Judged::Kept { warm_in_s: tried.warm_in_s }),
+            Verdict::Kept => {
+                return Ok(Judged::Kept {
+                    warm_in_s: tried.warm_in_s,
+                });
+            }
             Verdict::Missed => return Ok(Judged::Missed),
             Verdict::Undecided if short && next == longest => {
                 let (warm_in_s, needed_s) = (tried.warm_in_s, overload.needed_s);
-                return Ok(Judged::Undecided(Undecided { level, arrivals_s, warm_in_s, needed_s }));
+                return Ok(Judged::Undecided(Undecided {
+                    level,
+                    arrivals_s,
+                    warm_in_s,
+                    needed_s,
+                }));
             }
             Verdict::Undecided => {
                 if !short {

@@ -34,7 +34,11 @@ impl Overload {
     /// no time at all for bounds that know no wait.
     pub fn of(bound_s: Option<f64>, attainment: f64, resolution: f64, longest_s: f64) -> Self {
         let warm_in_s = bound_s.unwrap_or(0.0);
-        Self { warm_in_s, needed_s: warm_in_s / (resolution * attainment), longest_s }
+        Self {
+            warm_in_s,
+            needed_s: warm_in_s / (resolution * attainment),
+            longest_s,
+        }
     }
 }
 
@@ -53,7 +57,12 @@ pub struct Undecided {
 
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { level, arrivals_s, warm_in_s, needed_s } = self;
+        let Self {
+            level,
+            arrivals_s,
+            warm_in_s,
+            needed_s,
+        } = self;
         write!(
             f,
             "{level} is neither kept nor missed: requests arrived for {arrivals_s:.1} s, of which the \
@@ -79,7 +88,12 @@ impl Tried {
         let sent = seen.len() as u64;
         let count = |of: &dyn Fn(&Seen) -> bool| seen.iter().filter(|seen| of(seen)).count() as u64;
         if let Level::Clients(_) = level {
-            return Self { sent, requests: sent, good: count(&|seen| seen.2), warm_in_s: 0.0 };
+            return Self {
+                sent,
+                requests: sent,
+                good: count(&|seen| seen.2),
+                warm_in_s: 0.0,
+            };
         }
         let mut took: Vec<i64> = seen.iter().filter_map(|(_, took, _)| *took).collect();
         took.sort_unstable();

@@ -47,7 +47,9 @@ pub fn run_search(
     watch: &mut dyn FnMut(&Probe),
 ) -> Result<SearchFiles, Failure> {
     let (Some(search), Some(arrival)) = (&settings.search, &settings.arrival) else {
-        return Err(Failure::failed("the settings have no `search` or no `arrival`"));
+        return Err(Failure::failed(
+            "the settings have no `search` or no `arrival`",
+        ));
     };
     let from = Search::lowest(arrival).map_err(Failure::failed)?;
     let slo = search.bounds.slo();
@@ -61,9 +63,13 @@ pub fn run_search(
             search: None,
             ..settings.clone()
         };
-        let origin = Origin { seed: origin.seed.wrapping_add(number as u64), ..origin.clone() };
+        let origin = Origin {
+            seed: origin.seed.wrapping_add(number as u64),
+            ..origin.clone()
+        };
         let at = folder.join(format!("probe-{number:02}"));
-        std::fs::create_dir_all(&at).map_err(|e| Failure::failed(format!("{}: {e}", at.display())))?;
+        std::fs::create_dir_all(&at)
+            .map_err(|e| Failure::failed(format!("{}: {e}", at.display())))?;
         let spec = LoadSpec::for_target(settings, origin, target, &at)
             .map_err(|e| Failure::failed(e.to_string()))?;
         let mut seen: Vec<Seen> = Vec::new();
@@ -83,9 +89,10 @@ pub fn run_search(
                 CellStatus::Hung,
                 format!("no byte on any stream for {} at {level}", spec.heartbeat),
             )),
-            Ending::Gone => {
-                Some(Failure::failed(format!("{} took no connections any more at {level}", target.base_url)))
-            }
+            Ending::Gone => Some(Failure::failed(format!(
+                "{} took no connections any more at {level}",
+                target.base_url
+            ))),
         };
         runs.push((number, level, files));
         failure.map_or(Ok(Tried::at(level, &seen)), Err)
@@ -101,7 +108,12 @@ pub fn run_search(
         })
         .or(runs.len().checked_sub(1));
     let best = standing.map(|at| runs.swap_remove(at).2);
-    Ok(SearchFiles { found, failure: ended.err(), best, tables })
+    Ok(SearchFiles {
+        found,
+        failure: ended.err(),
+        best,
+        tables,
+    })
 }
 
 fn write_tables(
@@ -114,7 +126,10 @@ fn write_tables(
         let parts: Vec<(usize, &Path)> = runs
             .iter()
             .flat_map(|(number, _, run)| {
-                run.tables.iter().filter(move |t| t.name == one).map(move |t| (*number, t.path.as_path()))
+                run.tables
+                    .iter()
+                    .filter(move |t| t.name == one)
+                    .map(move |t| (*number, t.path.as_path()))
             })
             .collect();
         files.extend(below_one_another(&parts)?.map(|table| (all, table)));
@@ -125,7 +140,11 @@ fn write_tables(
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = table.to_parquet().map_err(|e| wrong(&e))?;
         std::fs::write(&path, bytes).map_err(|e| wrong(&e))?;
-        written.push(TableFile { name, path, rows: table.rows() as u64 });
+        written.push(TableFile {
+            name,
+            path,
+            rows: table.rows() as u64,
+        });
     }
     Ok(written)
 }

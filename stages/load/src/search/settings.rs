@@ -67,7 +67,11 @@ pub struct Bounds {
 impl Bounds {
     /// Returns the bounds as the summary takes them.
     pub fn slo(&self) -> Slo {
-        Slo { ttft_ms: self.ttft_ms, tpot_ms: self.tpot_ms, e2e_ms: self.e2e_ms }
+        Slo {
+            ttft_ms: self.ttft_ms,
+            tpot_ms: self.tpot_ms,
+            e2e_ms: self.e2e_ms,
+        }
     }
 }
 
@@ -82,17 +86,37 @@ impl Search {
             Arrival::Constant(Rate { rate })
             | Arrival::Poisson(Rate { rate })
             | Arrival::Gamma(Gamma { rate, .. }) => Ok(Level::Rate(*rate)),
-            _ => Err(format!("`{}` arrivals have no level to search over", arrival.word())),
+            _ => Err(format!(
+                "`{}` arrivals have no level to search over",
+                arrival.word()
+            )),
         }
     }
 
     /// Returns how levels are judged, each with `requests` at most where a rate needs no more.
     pub fn rules(&self, requests: u64) -> Rules {
-        let Self { attainment, resolution, .. } = *self;
-        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms].into_iter().flatten().reduce(f64::min);
+        let Self {
+            attainment,
+            resolution,
+            ..
+        } = *self;
+        let bound_ms = [self.bounds.ttft_ms, self.bounds.e2e_ms]
+            .into_iter()
+            .flatten()
+            .reduce(f64::min);
         let longest_s = self.longest.duration().as_secs_f64();
-        let overload = Overload::of(bound_ms.map(|ms| ms / 1000.0), attainment, resolution, longest_s);
-        Rules { attainment, resolution, requests: requests.max(1), overload }
+        let overload = Overload::of(
+            bound_ms.map(|ms| ms / 1000.0),
+            attainment,
+            resolution,
+            longest_s,
+        );
+        Rules {
+            attainment,
+            resolution,
+            requests: requests.max(1),
+            overload,
+        }
     }
 
     /// Returns what is wrong with the settings: the key, and why.
@@ -100,21 +124,36 @@ impl Search {
         let from = match Self::lowest(arrival) {
             Ok(level) => level,
             Err(message) => {
-                return Some(("up-to", format!("{message}: take closed-loop, constant, poisson or gamma")));
+                return Some((
+                    "up-to",
+                    format!("{message}: take closed-loop, constant, poisson or gamma"),
+                ));
             }
         };
         if !self.bounds.slo().any() {
-            return Some(("bounds", "without a bound every level is kept: give one of them".to_owned()));
+            return Some((
+                "bounds",
+                "without a bound every level is kept: give one of them".to_owned(),
+            ));
         }
         let whole = matches!(from, Level::Clients(_));
         if !self.up_to.is_finite() || self.up_to < from.number() {
-            return Some(("up-to", format!("the search begins at {from}, above {}", self.up_to)));
+            return Some((
+                "up-to",
+                format!("the search begins at {from}, above {}", self.up_to),
+            ));
         }
         if whole && (self.up_to.fract() != 0.0 || self.up_to > 65_536.0) {
-            return Some(("up-to", format!("{} is no number of clients up to 65,536", self.up_to)));
+            return Some((
+                "up-to",
+                format!("{} is no number of clients up to 65,536", self.up_to),
+            ));
         }
         if !(self.attainment > 0.0 && self.attainment < 1.0) {
-            return Some(("attainment", format!("{} is not between 0 and 1", self.attainment)));
+            return Some((
+                "attainment",
+                format!("{} is not between 0 and 1", self.attainment),
+            ));
         }
         if !(self.resolution > 0.0 && self.resolution.is_finite()) {
             return Some(("resolution", format!("{} is not above 0", self.resolution)));
@@ -139,12 +178,16 @@ impl Search {
 /// Returns the arrivals at another level.
 pub(super) fn at_level(arrival: &Arrival, level: Level) -> Arrival {
     match (arrival, level) {
-        (Arrival::ClosedLoop(closed), Level::Clients(clients)) => {
-            Arrival::ClosedLoop(ClosedLoop { clients, ..closed.clone() })
-        }
+        (Arrival::ClosedLoop(closed), Level::Clients(clients)) => Arrival::ClosedLoop(ClosedLoop {
+            clients,
+            ..closed.clone()
+        }),
         (Arrival::Constant(_), Level::Rate(rate)) => Arrival::Constant(Rate { rate }),
         (Arrival::Poisson(_), Level::Rate(rate)) => Arrival::Poisson(Rate { rate }),
-        (Arrival::Gamma(gamma), Level::Rate(rate)) => Arrival::Gamma(Gamma { rate, ..gamma.clone() }),
+        (Arrival::Gamma(gamma), Level::Rate(rate)) => Arrival::Gamma(Gamma {
+            rate,
+            ..gamma.clone()
+        }),
         (other, _) => other.clone(),
     }
 }

@@ -24,8 +24,17 @@ pub(crate) fn run(
     beside: &Beside,
 ) -> Result<Done, Failure> {
     let folder = job.scratch.join("search");
-    std::fs::create_dir_all(&folder).map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
-    let files = run_search(settings, origin, target, beside, &folder, job.control, &mut |_| {})?;
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+    let files = run_search(
+        settings,
+        origin,
+        target,
+        beside,
+        &folder,
+        job.control,
+        &mut |_| {},
+    )?;
     let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
     let (mut warnings, mut observations) = (Vec::new(), std::collections::BTreeMap::new());
     if let Some(best) = files.best {
@@ -34,14 +43,19 @@ pub(crate) fn run(
         observations.extend(best.observations);
     }
     if let Some(failure) = files.failure {
-        return Err(Failure { evidence: outputs, ..failure.observed(observations, warnings) });
+        return Err(Failure {
+            evidence: outputs,
+            ..failure.observed(observations, warnings)
+        });
     }
     let found = &files.found;
     warnings.extend(found.undecided.map(|undecided| undecided.to_string()));
     match (found.kept, found.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
         (Some(kept), None) if found.undecided.is_none() => {
-            warnings.push(format!("the bounds are kept at {kept}, the highest level tried: `up-to` limits"));
+            warnings.push(format!(
+                "the bounds are kept at {kept}, the highest level tried: `up-to` limits"
+            ));
         }
         _ => {}
     }
@@ -54,5 +68,10 @@ pub(crate) fn run(
         "requests": found.requests(),
     });
     observations.insert("search".to_owned(), summary);
-    Ok(Done { outputs, warnings, observations, lease: None })
+    Ok(Done {
+        outputs,
+        warnings,
+        observations,
+        lease: None,
+    })
 }

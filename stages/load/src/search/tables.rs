@@ -13,7 +13,9 @@ pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
         Column::int(name, probes.iter().map(|p| i64::try_from(of(p)).ok())).describe(meaning)
     };
     let float = |name: &str, meaning: &str, of: fn(&Probe) -> f64| {
-        Column::float(name, probes.iter().map(|p| Some(of(p)))).unit("1").describe(meaning)
+        Column::float(name, probes.iter().map(|p| Some(of(p))))
+            .unit("1")
+            .describe(meaning)
     };
     let warm_in = |p: &Probe| matches!(p.level, Level::Rate(_)).then_some(p.tried.warm_in_s);
     // A search is over one kind of level.
@@ -59,7 +61,11 @@ pub(super) fn below_one_another(parts: &[(usize, &Path)]) -> Result<Option<Table
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let bytes = std::fs::read(path).map_err(|e| wrong(&e))?;
         let table = Table::from_parquet(bytes).map_err(|e| wrong(&e))?;
-        let columns: Result<Vec<Column>, _> = table.names().iter().map(|name| table.column(name)).collect();
+        let columns: Result<Vec<Column>, _> = table
+            .names()
+            .iter()
+            .map(|name| table.column(name))
+            .collect();
         let columns = columns.map_err(|e| wrong(&e))?;
         let number = vec![i64::try_from(*probe).ok(); table.rows()];
         match &mut joined {
@@ -72,13 +78,20 @@ pub(super) fn below_one_another(parts: &[(usize, &Path)]) -> Result<Option<Table
                         (ColumnData::Float(a), ColumnData::Float(b)) => a.extend(b),
                         (ColumnData::Text(a), ColumnData::Text(b)) => a.extend(b),
                         (ColumnData::Bool(a), ColumnData::Bool(b)) => a.extend(b),
-                        _ => return Err(wrong(&format!("column `{}` has another type", column.name))),
+                        _ => {
+                            return Err(wrong(&format!(
+                                "column `{}` has another type",
+                                column.name
+                            )));
+                        }
                     }
                 }
             }
         }
     }
-    let Some((numbers, columns)) = joined else { return Ok(None) };
+    let Some((numbers, columns)) = joined else {
+        return Ok(None);
+    };
     let probe = Column::int("probe", numbers).describe("the probe's number, as in `probes`");
     let all = std::iter::once(probe).chain(columns).collect();
     Table::new(all).map(Some).map_err(|e| e.to_string())

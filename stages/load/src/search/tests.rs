@@ -23,13 +23,27 @@ fn knee(at: f64, above: f64) -> impl FnMut(usize, Level, u64) -> Result<Tried, N
 }
 
 fn tried(requests: u64, good: u64) -> Tried {
-    Tried { sent: requests, requests, good, warm_in_s: 0.0 }
+    Tried {
+        sent: requests,
+        requests,
+        good,
+        warm_in_s: 0.0,
+    }
 }
 
 /// Rules under which a rate needs no time.
 fn timeless(attainment: f64, requests: u64) -> Rules {
-    let overload = Overload { warm_in_s: 0.0, needed_s: 0.0, longest_s: 1e9 };
-    Rules { attainment, resolution: 0.05, requests, overload }
+    let overload = Overload {
+        warm_in_s: 0.0,
+        needed_s: 0.0,
+        longest_s: 1e9,
+    };
+    Rules {
+        attainment,
+        resolution: 0.05,
+        requests,
+        overload,
+    }
 }
 
 fn search(
@@ -51,7 +65,10 @@ fn wilsons_interval_is_the_published_one() {
         ((1, 29), (0.0061, 0.1718)),
     ] {
         let found = wilson(good, n);
-        assert!((found.0 - lower).abs() < 5e-5 && (found.1 - upper).abs() < 5e-5, "{good}/{n}: {found:?}");
+        assert!(
+            (found.0 - lower).abs() < 5e-5 && (found.1 - upper).abs() < 5e-5,
+            "{good}/{n}: {found:?}"
+        );
     }
     assert_eq!(wilson(0, 0), (0.0, 1.0));
 }
@@ -59,13 +76,19 @@ fn wilsons_interval_is_the_published_one() {
 #[test]
 fn the_last_client_kept_is_found_between_two_neighbours() {
     let found = search(Level::Clients(1), 64.0, knee(19.0, 0.2));
-    assert_eq!((found.kept, found.missed), (Some(Level::Clients(19)), Some(Level::Clients(20))));
+    assert_eq!(
+        (found.kept, found.missed),
+        (Some(Level::Clients(19)), Some(Level::Clients(20)))
+    );
 }
 
 #[test]
 fn even_the_lowest_level_may_be_missed_and_even_the_highest_kept() {
     let found = search(Level::Clients(8), 64.0, knee(2.0, 0.0));
-    assert_eq!((found.kept, found.missed, found.probes.len()), (None, Some(Level::Clients(8)), 1));
+    assert_eq!(
+        (found.kept, found.missed, found.probes.len()),
+        (None, Some(Level::Clients(8)), 1)
+    );
     let found = search(Level::Clients(8), 60.0, knee(1e9, 0.0));
     assert_eq!((found.kept, found.missed), (Some(Level::Clients(60)), None));
 }
@@ -76,16 +99,32 @@ fn a_share_at_the_very_bound_is_decided_when_the_requests_are_spent() {
     let last = found.probes.last().unwrap();
     assert!(last.by_share && last.pooled.requests == 200 && found.probes.len() > 1);
     assert_eq!(last.verdict, Verdict::Kept);
-    assert!(found.probes[..found.probes.len() - 1].iter().all(|p| p.verdict == Verdict::Undecided));
+    assert!(
+        found.probes[..found.probes.len() - 1]
+            .iter()
+            .all(|p| p.verdict == Verdict::Undecided)
+    );
 }
 
 #[test]
 fn a_probe_that_fails_leaves_those_before_it() {
     let mut server = |number: usize, _: Level, requests: u64| {
-        if number < 3 { Ok(tried(requests, requests)) } else { Err("stopped") }
+        if number < 3 {
+            Ok(tried(requests, requests))
+        } else {
+            Err("stopped")
+        }
     };
-    let (found, ended) = bisect((Level::Rate(1.0), 64.0), &timeless(0.9, 40), &mut server, &mut |_| {});
-    assert_eq!((ended, found.probes.len(), found.kept), (Err("stopped"), 2, Some(Level::Rate(2.0))));
+    let (found, ended) = bisect(
+        (Level::Rate(1.0), 64.0),
+        &timeless(0.9, 40),
+        &mut server,
+        &mut |_| {},
+    );
+    assert_eq!(
+        (ended, found.probes.len(), found.kept),
+        (Err("stopped"), 2, Some(Level::Rate(2.0)))
+    );
 }
 
 /// A server at which the wait grows by the share of the rate above its capacity: a request keeps
@@ -101,7 +140,11 @@ fn fluid(
             .map(|i| {
                 let due_s = i as f64 / level.number();
                 let wait_s = grows * (due_s - answer_s).max(0.0);
-                ((due_s * 1e9) as i64, Some(((wait_s + answer_s) * 1e9) as i64), wait_s <= bound_s)
+                (
+                    (due_s * 1e9) as i64,
+                    Some(((wait_s + answer_s) * 1e9) as i64),
+                    wait_s <= bound_s,
+                )
             })
             .collect();
         Ok(Tried::at(level, &seen))
@@ -110,7 +153,8 @@ fn fluid(
 
 fn rules(bounds: &serde_json::Value, longest: &str) -> Rules {
     let search: Search =
-        serde_json::from_value(json!({"up-to": 1e6, "bounds": bounds, "longest": longest})).unwrap();
+        serde_json::from_value(json!({"up-to": 1e6, "bounds": bounds, "longest": longest}))
+            .unwrap();
     search.rules(400)
 }
 
@@ -127,16 +171,27 @@ fn an_overload_shows_after_the_bound_by_resolution_and_attainment() {
 fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
     // 42.1 s after answers of 15 s: not within 50 s.
     let rules = rules(&json!({"ttft-ms": 2000}), "50 s");
-    let (found, Ok(())) = bisect((Level::Rate(2.0), 64.0), &rules, &mut fluid(10.0, 2.0, 15.0), &mut |_| {});
+    let (found, Ok(())) = bisect(
+        (Level::Rate(2.0), 64.0),
+        &rules,
+        &mut fluid(10.0, 2.0, 15.0),
+        &mut |_| {},
+    );
     let undecided = found.undecided.unwrap();
-    assert_eq!((found.kept, found.missed, undecided.level), (None, None, Level::Rate(2.0)));
+    assert_eq!(
+        (found.kept, found.missed, undecided.level),
+        (None, None, Level::Rate(2.0))
+    );
     assert!(found.probes.iter().all(|p| p.verdict == Verdict::Undecided));
     let told = undecided.to_string();
     assert!(
         told.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
         "{told}"
     );
-    assert!(told.contains("warm-in took 15.0 s") && told.ends_with("`longest: 73 s` or more"), "{told}");
+    assert!(
+        told.contains("warm-in took 15.0 s") && told.ends_with("`longest: 73 s` or more"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -150,7 +205,10 @@ fn a_probe_that_the_warm_in_took_up_is_sent_again_and_does_not_count() {
     // The first has room for a warm-in of 4 s, and it takes 15; the second for one of 30.
     let first = &found.probes[..2];
     assert_eq!(first[0].verdict, Verdict::Undecided);
-    assert_eq!((first[1].verdict, first[1].pooled.requests), (Verdict::Kept, first[1].tried.requests));
+    assert_eq!(
+        (first[1].verdict, first[1].pooled.requests),
+        (Verdict::Kept, first[1].tried.requests)
+    );
     assert!(first[1].tried.sent > first[0].tried.sent);
     let kept = found.kept.unwrap().number();
     assert!((kept - 10.0).abs() <= 0.5, "{kept} requests a second");
@@ -233,7 +291,9 @@ fn simulated(searched: &Searched) -> Found {
     let arrival = settings.arrival.clone().unwrap();
     let simulation = settings.simulate.clone().unwrap();
     let search = settings.search.clone().unwrap();
-    let SimulationChoice::Inline(server) = &simulation.server else { panic!("a name") };
+    let SimulationChoice::Inline(server) = &simulation.server else {
+        panic!("a name")
+    };
     let slo = search.bounds.slo();
     let mut probe = |number: usize, level: Level, requests: u64| -> Result<Tried, Never> {
         let settings = Settings {
@@ -241,20 +301,35 @@ fn simulated(searched: &Searched) -> Found {
             requests: Some(requests),
             ..settings.clone()
         };
-        let origin = Origin { seed: searched.seed + number as u64, replicate: Coordinates::default() };
+        let origin = Origin {
+            seed: searched.seed + number as u64,
+            replicate: Coordinates::default(),
+        };
         let spec = LoadSpec::new(settings, origin).unwrap();
         let result = simulate(&spec, &simulation, server, &Control::quiet()).unwrap();
-        let rows = result.requests.iter().filter(|r| r.phase == Phase::Measured);
+        let rows = result
+            .requests
+            .iter()
+            .filter(|r| r.phase == Phase::Measured);
         let seen: Vec<_> = rows
             .map(|r| {
                 let ok = r.status == RequestStatus::Ok;
-                (r.scheduled_ns, r.sent_ns.filter(|_| ok).map(|sent| r.done_ns - sent), ok && slo.kept(r))
+                (
+                    r.scheduled_ns,
+                    r.sent_ns.filter(|_| ok).map(|sent| r.done_ns - sent),
+                    ok && slo.kept(r),
+                )
             })
             .collect();
         Ok(Tried::at(level, &seen))
     };
     let range = (Search::lowest(&arrival).unwrap(), search.up_to);
-    let (found, Ok(())) = bisect(range, &search.rules(searched.requests), &mut probe, &mut |_| {});
+    let (found, Ok(())) = bisect(
+        range,
+        &search.rules(searched.requests),
+        &mut probe,
+        &mut |_| {},
+    );
     found
 }
 
@@ -271,7 +346,10 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
         seed: 164,
     });
     // With seven clients one in six requests waits for a whole answer.
-    assert_eq!((found.kept, found.missed), (Some(Level::Clients(6)), Some(Level::Clients(7))));
+    assert_eq!(
+        (found.kept, found.missed),
+        (Some(Level::Clients(6)), Some(Level::Clients(7)))
+    );
     assert!(found.requests() <= 1000, "{} requests", found.requests());
 }
 
@@ -317,7 +395,15 @@ fn poisson(slots: u32) -> Vec<f64> {
         .map(|seed| {
             let arrival = json!({"poisson": {"rate": capacity * 0.28}});
             let (up_to, ttft_ms, seed) = (capacity * 4.0, 200.0, seed * 1000);
-            let searched = Searched { arrival, up_to, slots, ttft_ms, attainment: 0.95, requests: 400, seed };
+            let searched = Searched {
+                arrival,
+                up_to,
+                slots,
+                ttft_ms,
+                attainment: 0.95,
+                requests: 400,
+                seed,
+            };
             simulated(&searched).kept.unwrap().number() / capacity
         })
         .collect();
@@ -329,8 +415,17 @@ fn poisson(slots: u32) -> Vec<f64> {
 fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
     // Near the capacity the queue fluctuates. 20 requests a second are 84 in a probe.
     let (few, more) = (poisson(2), poisson(8));
-    assert!((0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]), "{more:?}");
-    assert!((0.9..=1.0).contains(&more[5]) && (0.9..=1.0).contains(&more[14]), "{more:?}");
-    assert!((0.4..=0.7).contains(&few[0]) && (0.7..=0.95).contains(&few[19]), "{few:?}");
+    assert!(
+        (0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]),
+        "{more:?}"
+    );
+    assert!(
+        (0.9..=1.0).contains(&more[5]) && (0.9..=1.0).contains(&more[14]),
+        "{more:?}"
+    );
+    assert!(
+        (0.4..=0.7).contains(&few[0]) && (0.7..=0.95).contains(&few[19]),
+        "{few:?}"
+    );
     assert!(few[19] - few[0] > more[19] - more[0], "{few:?} {more:?}");
 }

@@ -81,7 +81,11 @@ impl Pace {
         let drift = 1.0 + self.drift * (self.hours + now as f64 / 3.6e12);
         let factor = self.factor * noise * drift;
         // A factor of exactly 1 keeps every digit of spans above 2⁵³ ns, too.
-        if factor == 1.0 { declared_ns } else { (declared_ns as f64 * factor).round() as u64 }
+        if factor == 1.0 {
+            declared_ns
+        } else {
+            (declared_ns as f64 * factor).round() as u64
+        }
     }
 }
 
@@ -143,7 +147,12 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(server: &'a SimulatedServer, asked: &'a [Asked], limits: Limits, pace: Pace) -> Self {
+    pub(super) fn new(
+        server: &'a SimulatedServer,
+        asked: &'a [Asked],
+        limits: Limits,
+        pace: Pace,
+    ) -> Self {
         Self {
             server,
             asked,
@@ -206,19 +215,25 @@ impl<'a> Machine<'a> {
             events += 1;
             if events.is_multiple_of(1 << 14) {
                 control.check()?;
-                let done = self.flights[requests.clone()].iter().flatten().filter(|f| f.end.is_some());
+                let done = self.flights[requests.clone()]
+                    .iter()
+                    .flatten()
+                    .filter(|f| f.end.is_some());
                 control.progress(done.count() as u64, Some(requests.len() as u64), "requests");
             }
             self.now = at;
             if step == Some(at) {
                 self.end_step(senders);
             }
-            while let Some((due, request)) = self.endings.first().copied().filter(|(due, _)| *due <= at) {
+            while let Some((due, request)) =
+                self.endings.first().copied().filter(|(due, _)| *due <= at)
+            {
                 self.endings.remove(&(due, request));
                 let (status, why) = match &self.asked[request].fault {
-                    Some(Fault::Http(code, why)) => {
-                        (RequestStatus::HttpError, Some(format!("HTTP {code}: {why}")))
-                    }
+                    Some(Fault::Http(code, why)) => (
+                        RequestStatus::HttpError,
+                        Some(format!("HTTP {code}: {why}")),
+                    ),
                     _ => (RequestStatus::Ok, None),
                 };
                 self.end(request, status, why, senders);
@@ -248,12 +263,20 @@ impl<'a> Machine<'a> {
     }
 
     fn flight(&mut self, request: usize) -> &mut Flight {
-        self.flights[request].as_mut().expect("a request in progress was sent")
+        self.flights[request]
+            .as_mut()
+            .expect("a request in progress was sent")
     }
 
     fn send(&mut self, request: usize, client: Option<u32>) {
         let (sent, in_flight) = (self.now, self.in_flight.len());
-        self.flights[request] = Some(Flight { client, sent, in_flight, last: sent, ..Flight::default() });
+        self.flights[request] = Some(Flight {
+            client,
+            sent,
+            in_flight,
+            last: sent,
+            ..Flight::default()
+        });
         self.in_flight.insert(request);
         self.last_sign = sent;
         let first = self.limits.first_token.min(self.limits.total);
@@ -277,7 +300,9 @@ impl<'a> Machine<'a> {
             return;
         }
         while self.decoding.len() + self.admitted.len() < self.server.slots as usize {
-            let Some(request) = self.line.pop_front() else { break };
+            let Some(request) = self.line.pop_front() else {
+                break;
+            };
             self.admitted.push_back(request);
         }
         let now = self.now;
@@ -286,7 +311,8 @@ impl<'a> Machine<'a> {
             let asked = &self.asked[request];
             let left = asked.prompt_tokens - cached;
             let cost = &self.server.prefill;
-            let declared = cost.fixed.nanoseconds() + cost.per_token.nanoseconds().saturating_mul(left);
+            let declared =
+                cost.fixed.nanoseconds() + cost.per_token.nanoseconds().saturating_mul(left);
             if let Some((prefix, _)) = &asked.prefix {
                 self.seen.insert(*prefix, request);
             }
@@ -297,7 +323,8 @@ impl<'a> Machine<'a> {
         } else if !self.decoding.is_empty() {
             let cost = &self.server.decode;
             let more = self.decoding.len() as u64 - 1;
-            let declared = cost.fixed.nanoseconds() + cost.per_sequence.nanoseconds().saturating_mul(more);
+            let declared =
+                cost.fixed.nanoseconds() + cost.per_sequence.nanoseconds().saturating_mul(more);
             let takes = self.pace.stretch(declared, now).max(1);
             self.step = Some((now.saturating_add(takes), Step::Decode));
         }
@@ -307,17 +334,28 @@ impl<'a> Machine<'a> {
     /// the share of its bytes they have in common, and never the whole prompt.
     fn cached(&self, request: usize) -> u64 {
         let asked = &self.asked[request];
-        let Some((prefix, text)) = asked.prefix.as_ref().filter(|_| self.server.prefix_cache) else {
+        let Some((prefix, text)) = asked.prefix.as_ref().filter(|_| self.server.prefix_cache)
+        else {
             return 0;
         };
-        let earlier = self.seen.get(prefix).and_then(|earlier| self.asked[*earlier].prefix.as_ref());
+        let earlier = self
+            .seen
+            .get(prefix)
+            .and_then(|earlier| self.asked[*earlier].prefix.as_ref());
         let Some((_, other)) = earlier else { return 0 };
-        let common = text.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() as u64;
-        (asked.prompt_tokens * common / (text.len() as u64).max(1)).min(asked.prompt_tokens.saturating_sub(1))
+        let common = text
+            .bytes()
+            .zip(other.bytes())
+            .take_while(|(a, b)| a == b)
+            .count() as u64;
+        (asked.prompt_tokens * common / (text.len() as u64).max(1))
+            .min(asked.prompt_tokens.saturating_sub(1))
     }
 
     fn end_step(&mut self, senders: &Senders<'_>) {
-        let Some((_, step)) = self.step.take() else { return };
+        let Some((_, step)) = self.step.take() else {
+            return;
+        };
         match step {
             Step::Prefill(request) => {
                 // It may have passed a time limit meanwhile.
@@ -356,7 +394,9 @@ impl<'a> Machine<'a> {
             let tokens = std::mem::take(&mut flight.pending);
             flight.chunks.push((now, tokens));
             self.last_sign = now;
-            self.next_limit = self.next_limit.min(now.saturating_add(self.limits.inter_token));
+            self.next_limit = self
+                .next_limit
+                .min(now.saturating_add(self.limits.inter_token));
         }
         if last {
             self.decoding.retain(|r| *r != request);
@@ -364,16 +404,27 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn end(&mut self, request: usize, status: RequestStatus, why: Option<String>, senders: &Senders<'_>) {
+    fn end(
+        &mut self,
+        request: usize,
+        status: RequestStatus,
+        why: Option<String>,
+        senders: &Senders<'_>,
+    ) {
         let now = self.now;
         self.in_flight.remove(&request);
         let flight = self.flight(request);
         flight.end = Some((now, status, why));
         let client = flight.client;
         self.answered += u64::from(status == RequestStatus::Ok);
-        self.last_sign = if status == RequestStatus::Timeout { self.last_sign } else { now };
+        self.last_sign = if status == RequestStatus::Timeout {
+            self.last_sign
+        } else {
+            now
+        };
         if let (Senders::Closed { think_ns, .. }, Some(client)) = (senders, client) {
-            self.free.push(Reverse((now.saturating_add(*think_ns), client)));
+            self.free
+                .push(Reverse((now.saturating_add(*think_ns), client)));
         }
     }
 
@@ -385,11 +436,21 @@ impl<'a> Machine<'a> {
             let now = self.now;
             let flight = self.flight(request);
             let (waits, which) = match flight.first {
-                None => (flight.sent.saturating_add(limits.first_token), "first-token"),
-                Some(_) => (flight.last.saturating_add(limits.inter_token), "inter-token"),
+                None => (
+                    flight.sent.saturating_add(limits.first_token),
+                    "first-token",
+                ),
+                Some(_) => (
+                    flight.last.saturating_add(limits.inter_token),
+                    "inter-token",
+                ),
             };
             let total = flight.sent.saturating_add(limits.total);
-            let (due, which) = if total < waits { (total, "total") } else { (waits, which) };
+            let (due, which) = if total < waits {
+                (total, "total")
+            } else {
+                (waits, which)
+            };
             if due > now {
                 self.next_limit = self.next_limit.min(due);
                 continue;
@@ -398,7 +459,12 @@ impl<'a> Machine<'a> {
             self.admitted.retain(|r| *r != request);
             self.decoding.retain(|r| *r != request);
             self.endings.retain(|(_, r)| *r != request);
-            self.end(request, RequestStatus::Timeout, Some(format!("{which} timeout")), senders);
+            self.end(
+                request,
+                RequestStatus::Timeout,
+                Some(format!("{which} timeout")),
+                senders,
+            );
         }
     }
 

@@ -13,8 +13,8 @@ mod stage;
 mod tests;
 
 pub use model::{
-    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer, Simulation,
-    SimulationChoice,
+    Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer,
+    Simulation, SimulationChoice,
 };
 pub(crate) use model::{schema, shipped};
 #[cfg(test)]

@@ -9,10 +9,20 @@ use crate::span::Span;
 
 /// The simulated servers shipped with the binary.
 pub(crate) fn shipped() -> Vec<Shipped> {
-    let server = |name, text| Shipped { collection: COLLECTION, name, text };
+    let server = |name, text| Shipped {
+        collection: COLLECTION,
+        name,
+        text,
+    };
     vec![
-        server("batching", include_str!("../../simulated-servers/batching.yaml")),
-        server("serial", include_str!("../../simulated-servers/serial.yaml")),
+        server(
+            "batching",
+            include_str!("../../simulated-servers/batching.yaml"),
+        ),
+        server(
+            "serial",
+            include_str!("../../simulated-servers/serial.yaml"),
+        ),
     ]
 }
 
@@ -230,34 +240,58 @@ pub(crate) fn problems(
     let mut above_zero = |keys: &[&'static str], value: f64| {
         if !(value.is_finite() && value > 0.0) {
             let name = keys.last().unwrap_or(&"");
-            found.push((keys.to_vec(), format!("{name} must be above 0, got {value}")));
+            found.push((
+                keys.to_vec(),
+                format!("{name} must be above 0, got {value}"),
+            ));
         }
     };
     above_zero(&["slowdown"], simulation.slowdown);
     above_zero(&["server", "tokens-per-word"], server.tokens_per_word);
     above_zero(&["server", "slots"], f64::from(server.slots));
-    above_zero(&["server", "tokens-per-chunk"], f64::from(server.tokens_per_chunk));
+    above_zero(
+        &["server", "tokens-per-chunk"],
+        f64::from(server.tokens_per_chunk),
+    );
     let mut not_below_zero = |keys: &[&'static str], value: f64| {
         if !(value.is_finite() && value >= 0.0) {
             let name = keys.last().unwrap_or(&"");
-            found.push((keys.to_vec(), format!("{name} must be 0 or more, got {value}")));
+            found.push((
+                keys.to_vec(),
+                format!("{name} must be 0 or more, got {value}"),
+            ));
         }
     };
     not_below_zero(&["clock", "drift"], simulation.clock.drift);
     not_below_zero(&["server", "noise", "step"], server.noise.step);
     not_below_zero(&["server", "noise", "cell"], server.noise.cell);
     if server.decode.fixed.nanoseconds() == 0 {
-        found.push((vec!["server", "decode", "fixed"], "a decode step must take time".to_owned()));
+        found.push((
+            vec!["server", "decode", "fixed"],
+            "a decode step must take time".to_owned(),
+        ));
     }
     let faults = &simulation.faults;
     let shares = [
-        (["faults", "http-errors", "share"], faults.http_errors.as_ref().map(|f| f.share)),
-        (["faults", "zero-tokens", "share"], faults.zero_tokens.as_ref().map(|f| f.share)),
-        (["faults", "missing-rows", "share"], faults.missing_rows.as_ref().map(|f| f.share)),
+        (
+            ["faults", "http-errors", "share"],
+            faults.http_errors.as_ref().map(|f| f.share),
+        ),
+        (
+            ["faults", "zero-tokens", "share"],
+            faults.zero_tokens.as_ref().map(|f| f.share),
+        ),
+        (
+            ["faults", "missing-rows", "share"],
+            faults.missing_rows.as_ref().map(|f| f.share),
+        ),
     ];
     for (keys, share) in shares {
         if let Some(share) = share.filter(|s| !(0.0..=1.0).contains(s)) {
-            found.push((keys.to_vec(), format!("a share lies between 0 and 1, got {share}")));
+            found.push((
+                keys.to_vec(),
+                format!("a share lies between 0 and 1, got {share}"),
+            ));
         }
     }
     found
@@ -269,13 +303,22 @@ impl SimulatedServer {
         Self {
             description: None,
             slots: 32,
-            prefill: PrefillCost { fixed: Span::milliseconds(2), per_token: Span::microseconds(40) },
-            decode: DecodeCost { fixed: Span::milliseconds(10), per_sequence: Span::microseconds(300) },
+            prefill: PrefillCost {
+                fixed: Span::milliseconds(2),
+                per_token: Span::microseconds(40),
+            },
+            decode: DecodeCost {
+                fixed: Span::milliseconds(10),
+                per_sequence: Span::microseconds(300),
+            },
             tokens_per_word: tokens_per_word(),
             tokens_per_chunk: 16,
             context: None,
             prefix_cache: true,
-            noise: Noise { step: 0.05, cell: 0.05 },
+            noise: Noise {
+                step: 0.05,
+                cell: 0.05,
+            },
         }
     }
 }

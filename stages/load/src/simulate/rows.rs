@@ -32,20 +32,39 @@ pub(crate) fn simulate(
         serde_json::to_value(&spec.workload).expect("a workload always serializes"),
         serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
     ]);
-    let stream = |domain: &str| spec.origin.stream(&format!("load simulation v1 {domain}"), &content);
+    let stream = |domain: &str| {
+        spec.origin
+            .stream(&format!("load simulation v1 {domain}"), &content)
+    };
     let of = |phase| {
-        spec.prompts.of(phase).map_err(|e| Failure::failed(format!("the prompts cannot be read again: {e}")))
+        spec.prompts
+            .of(phase)
+            .map_err(|e| Failure::failed(format!("the prompts cannot be read again: {e}")))
     };
     let mut prompts = of(Phase::Warmup)?;
     let warmup = prompts.len();
     prompts.extend(of(Phase::Measured)?);
     let measured = prompts.len() - warmup;
-    let lost = struck(simulation.faults.missing_rows.as_ref().map(|f| f.share), measured, &stream("missing"));
-    let asked = asked(&prompts, warmup, server, &simulation.faults, &stream("faults"));
+    let lost = struck(
+        simulation.faults.missing_rows.as_ref().map(|f| f.share),
+        measured,
+        &stream("missing"),
+    );
+    let asked = asked(
+        &prompts,
+        warmup,
+        server,
+        &simulation.faults,
+        &stream("faults"),
+    );
 
     let mut draws: Draws = stream("cell").at(0);
     let spread = simulation.clock.spread.nanoseconds();
-    let start = simulation.clock.start.nanoseconds().saturating_add(draws.below(spread.saturating_add(1)));
+    let start = simulation
+        .clock
+        .start
+        .nanoseconds()
+        .saturating_add(draws.below(spread.saturating_add(1)));
     let pace = Pace {
         factor: simulation.slowdown * lognormal(&mut draws, server.noise.cell),
         step: server.noise.step,
@@ -67,7 +86,10 @@ pub(crate) fn simulate(
 
     let mut machine = Machine::new(server, &asked, limits, pace);
     let clients = spec.arrival.clients();
-    let ahead = Senders::Closed { clients: clients.unwrap_or(1), think_ns: 0 };
+    let ahead = Senders::Closed {
+        clients: clients.unwrap_or(1),
+        think_ns: 0,
+    };
     let mut over = machine.phase(0..warmup, &ahead, control)?;
     let measured_from = machine.now;
     if over == Over::Done {
@@ -121,7 +143,11 @@ pub(crate) fn simulate(
         health: None,
     };
     Ok(LoadResult {
-        ending: if over == Over::Hung { Ending::Hung } else { Ending::Complete },
+        ending: if over == Over::Hung {
+            Ending::Hung
+        } else {
+            Ending::Complete
+        },
         requests,
         chunks,
         server_metrics: Vec::new(),
@@ -135,10 +161,14 @@ pub(crate) fn simulate(
 /// share, rounded up, those with the smallest draws.
 fn struck(share: Option<f64>, count: usize, stream: &Stream) -> Vec<bool> {
     let mut struck = vec![false; count];
-    let Some(share) = share.filter(|s| *s > 0.0) else { return struck };
+    let Some(share) = share.filter(|s| *s > 0.0) else {
+        return struck;
+    };
     // A whole number that a product of fractions misses by a hair stays that number.
     let many = ((share * count as f64) - 1e-9).ceil().max(0.0) as usize;
-    let mut order: Vec<(u64, usize)> = (0..count).map(|i| (stream.at(i as u64).below(u64::MAX), i)).collect();
+    let mut order: Vec<(u64, usize)> = (0..count)
+        .map(|i| (stream.at(i as u64).below(u64::MAX), i))
+        .collect();
     order.sort_unstable();
     for (_, i) in order.into_iter().take(many) {
         struck[i] = true;
@@ -158,7 +188,11 @@ fn asked(
     let http = faults.http_errors.as_ref().map(|f| f.share);
     let refused = struck(http, measured, stream);
     let both = http.unwrap_or(0.0) + faults.zero_tokens.as_ref().map_or(0.0, |f| f.share);
-    let faulty = struck(faults.zero_tokens.as_ref().map(|_| both.min(1.0)), measured, stream);
+    let faulty = struck(
+        faults.zero_tokens.as_ref().map(|_| both.min(1.0)),
+        measured,
+        stream,
+    );
     let ask = |(i, prompt): (usize, &Prompt)| {
         let words = prompt.text.split_whitespace().count() as f64;
         let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64;
@@ -178,14 +212,26 @@ fn asked(
             None
         };
         // Only a cache looks at the text again.
-        let prefix = prompt.prefix.filter(|_| server.prefix_cache).map(|p| (p, prompt.text.clone()));
-        Asked { prompt_tokens, output_tokens: prompt.output_tokens, prefix, fault }
+        let prefix = prompt
+            .prefix
+            .filter(|_| server.prefix_cache)
+            .map(|p| (p, prompt.text.clone()));
+        Asked {
+            prompt_tokens,
+            output_tokens: prompt.output_tokens,
+            prefix,
+            fault,
+        }
     };
     prompts.iter().enumerate().map(ask).collect()
 }
 
 fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> RequestRow {
-    let (done, status, error) = flight.end.clone().unwrap_or((flight.last, RequestStatus::Cancelled, None));
+    let (done, status, error) =
+        flight
+            .end
+            .clone()
+            .unwrap_or((flight.last, RequestStatus::Cancelled, None));
     let http_status = match (&status, &asked.fault) {
         (RequestStatus::HttpError, Some(Fault::Http(code, _))) => Some(i64::from(*code)),
         (RequestStatus::Ok, _) => Some(200),
@@ -218,7 +264,11 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         prompt_tokens: told.then_some(ns(asked.prompt_tokens)),
         cached_prompt_tokens: told.then_some(ns(flight.cached)),
         output_tokens: told.then_some(i64::from(flight.tokens)),
-        tokens_source: told.then_some(if ok { TokenSource::Usage } else { TokenSource::Chunks }),
+        tokens_source: told.then_some(if ok {
+            TokenSource::Usage
+        } else {
+            TokenSource::Chunks
+        }),
         tokens_agree: None,
         requested_output_tokens: i64::from(prompt.output_tokens),
         chunks: http_status.map(|_| flight.chunks.len() as i64),

@@ -4,7 +4,9 @@
 use pipeline::stage::{CellStatus, Control, Done, Failure, Job, Library, Output, Problem};
 use pipeline::suggest::remedy;
 
-use super::model::{COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems};
+use super::model::{
+    COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems,
+};
 use super::rows::simulate;
 use crate::random::Origin;
 use crate::rows::RequestStatus;
@@ -21,12 +23,17 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
             let Some(found) = library.find(COLLECTION, name) else {
                 let known = library.names(COLLECTION);
                 let hint = remedy(name, "simulated servers", known.iter().map(String::as_str));
-                return vec![Problem::at(&at, format!("no simulated server is named `{name}`")).hint(hint)];
+                return vec![
+                    Problem::at(&at, format!("no simulated server is named `{name}`")).hint(hint),
+                ];
             };
             match serde_json::from_value::<SimulatedServer>(found) {
                 Ok(server) => (server, false),
                 Err(e) => {
-                    return vec![Problem::at(&at, format!("simulated server `{name}` cannot be read: {e}"))];
+                    return vec![Problem::at(
+                        &at,
+                        format!("simulated server `{name}` cannot be read: {e}"),
+                    )];
                 }
             }
         }
@@ -35,9 +42,10 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
     server.description = None;
     simulation.server = SimulationChoice::Inline(Box::new(server));
     let place = |(keys, message): (Vec<&str>, String)| match keys.as_slice() {
-        ["server", below @ ..] if !inline => {
-            Problem::at(&["simulate", "server"], format!("{}: {message}", below.join(".")))
-        }
+        ["server", below @ ..] if !inline => Problem::at(
+            &["simulate", "server"],
+            format!("{}: {message}", below.join(".")),
+        ),
         _ => Problem::at(&[&["simulate"], keys.as_slice()].concat(), message),
     };
     found.into_iter().map(place).collect()
@@ -55,8 +63,11 @@ pub(crate) fn run(
     origin: Origin,
 ) -> Result<Done, Failure> {
     if let Some(serve) = job.input_of_kind("serve") {
-        return Err(Failure::failed(format!("a simulated load sends nothing to `{}`", serve.stage))
-            .hint("take the server out of the stage's `needs`, or remove `simulate`"));
+        return Err(Failure::failed(format!(
+            "a simulated load sends nothing to `{}`",
+            serve.stage
+        ))
+        .hint("take the server out of the stage's `needs`, or remove `simulate`"));
     }
     draw(settings, simulation, origin, job.control)
 }
@@ -68,7 +79,11 @@ const REHEARSED_REQUESTS: u64 = 6;
 ///
 /// # Errors
 /// If prompts or arrivals cannot be made.
-pub(crate) fn rehearse(mut settings: Settings, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+pub(crate) fn rehearse(
+    mut settings: Settings,
+    job: &Job<'_>,
+    slowdown: f64,
+) -> Result<Done, Failure> {
     settings.requests = settings.requests.map(|n| n.min(REHEARSED_REQUESTS));
     settings.warmup = settings.warmup.min(1);
     settings.timeouts = Timeouts::default();
@@ -80,7 +95,10 @@ pub(crate) fn rehearse(mut settings: Settings, job: &Job<'_>, slowdown: f64) -> 
         clock: Clock::default(),
         faults: Faults::default(),
     };
-    let origin = Origin { seed: job.seed, replicate: job.replicate.clone() };
+    let origin = Origin {
+        seed: job.seed,
+        replicate: job.replicate.clone(),
+    };
     draw(settings, &simulation, origin, job.control)
 }
 
@@ -96,23 +114,41 @@ fn draw(
     let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
     let result = simulate(&spec, simulation, server, control)?;
     let tables = tables(&spec, &result).map_err(|e| Failure::failed(e.to_string()))?;
-    let outputs: Vec<Output> =
-        tables.iter().map(|(name, table)| Output::table(*name, table)).collect::<Result<_, _>>()?;
+    let outputs: Vec<Output> = tables
+        .iter()
+        .map(|(name, table)| Output::table(*name, table))
+        .collect::<Result<_, _>>()?;
     match failure(&spec, &result) {
         Some(failure) => Err(outputs.into_iter().fold(failure, Failure::evidence)),
-        None => Ok(Done { outputs, ..Done::default() }),
+        None => Ok(Done {
+            outputs,
+            ..Done::default()
+        }),
     }
 }
 
 /// Returns why a cell is not ok; its rows are the evidence.
 fn failure(spec: &LoadSpec, result: &LoadResult) -> Option<Failure> {
     if result.ending == Ending::Hung {
-        let silence = format!("no byte on any stream for {} while requests were in flight", spec.heartbeat);
+        let silence = format!(
+            "no byte on any stream for {} while requests were in flight",
+            spec.heartbeat
+        );
         return Some(Failure::new(CellStatus::Hung, silence));
     }
-    if result.requests.iter().any(|r| r.status == RequestStatus::Ok) {
+    if result
+        .requests
+        .iter()
+        .any(|r| r.status == RequestStatus::Ok)
+    {
         return None;
     }
-    let first = result.requests.iter().find_map(|r| r.error.clone()).unwrap_or_default();
-    Some(Failure::failed(format!("no request was answered; the first error: {first}")))
+    let first = result
+        .requests
+        .iter()
+        .find_map(|r| r.error.clone())
+        .unwrap_or_default();
+    Some(Failure::failed(format!(
+        "no request was answered; the first error: {first}"
+    )))
 }

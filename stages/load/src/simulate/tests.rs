@@ -26,10 +26,19 @@ fn run_rep(change: &Json, rep: i64) -> LoadResult {
     }
     let settings: Settings = serde_json::from_value(settings).unwrap();
     let simulation = settings.simulate.clone().unwrap();
-    let SimulationChoice::Inline(server) = &simulation.server else { panic!("a name") };
+    let SimulationChoice::Inline(server) = &simulation.server else {
+        panic!("a name")
+    };
     assert_eq!(problems(&simulation, server), []);
     let replicate = Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]);
-    let spec = LoadSpec::new(settings.clone(), Origin { seed: 164, replicate }).unwrap();
+    let spec = LoadSpec::new(
+        settings.clone(),
+        Origin {
+            seed: 164,
+            replicate,
+        },
+    )
+    .unwrap();
     simulate(&spec, &simulation, server, &Control::quiet()).unwrap()
 }
 
@@ -54,7 +63,11 @@ fn simulated(change: &Json) -> Json {
 }
 
 fn measured(result: &LoadResult) -> Vec<&RequestRow> {
-    result.requests.iter().filter(|r| r.phase == Phase::Measured).collect()
+    result
+        .requests
+        .iter()
+        .filter(|r| r.phase == Phase::Measured)
+        .collect()
 }
 
 /// The service time of the plain server: 20 ms of prefill, then four steps of 10 ms.
@@ -67,9 +80,18 @@ fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
     assert_eq!(result.cell.window, Some((0, 8 * SERVICE)));
     let rows = measured(&result);
     // The first finds the slot free; of two clients, each other one waits for a whole service.
-    let latencies: Vec<i64> = rows.iter().map(|r| r.done_ns - r.sent_ns.unwrap()).collect();
-    assert_eq!(latencies, [[SERVICE].as_slice(), &[2 * SERVICE; 7]].concat());
-    assert!(rows.iter().all(|r| r.output_tokens == Some(5) && r.chunks == Some(5)));
+    let latencies: Vec<i64> = rows
+        .iter()
+        .map(|r| r.done_ns - r.sent_ns.unwrap())
+        .collect();
+    assert_eq!(
+        latencies,
+        [[SERVICE].as_slice(), &[2 * SERVICE; 7]].concat()
+    );
+    assert!(
+        rows.iter()
+            .all(|r| r.output_tokens == Some(5) && r.chunks == Some(5))
+    );
 }
 
 #[test]
@@ -80,12 +102,17 @@ fn as_many_slots_as_clients_serve_all_at_once() {
         "arrival": {"closed-loop": {"clients": 3}}, "requests": 12, "simulate": free,
     }));
     assert_eq!(result.cell.window, Some((0, 4 * 40 * MS)));
-    assert!(measured(&result).iter().all(|r| r.done_ns - r.sent_ns.unwrap() == 40 * MS));
+    assert!(
+        measured(&result)
+            .iter()
+            .all(|r| r.done_ns - r.sent_ns.unwrap() == 40 * MS)
+    );
 }
 
 #[test]
 fn prefills_go_one_by_one_and_a_step_costs_more_for_each_sequence() {
-    let batching = simulated(&json!({"slots": 2, "decode": {"fixed": "10 ms", "per-sequence": "3 ms"}}));
+    let batching =
+        simulated(&json!({"slots": 2, "decode": {"fixed": "10 ms", "per-sequence": "3 ms"}}));
     let result = run(&json!({"requests": 2, "simulate": batching}));
     let rows = measured(&result);
     let first: Vec<i64> = rows.iter().map(|r| r.first_token_ns.unwrap()).collect();
@@ -100,7 +127,10 @@ fn evenly_spaced_arrivals_above_capacity_queue_linearly() {
     let result = run(&json!({"arrival": {"constant": {"rate": 25.0}}, "requests": 20}));
     for (i, row) in measured(&result).iter().enumerate() {
         assert_eq!(row.sent_ns, Some(i as i64 * 40 * MS));
-        assert_eq!(row.done_ns - row.sent_ns.unwrap(), SERVICE + i as i64 * 20 * MS);
+        assert_eq!(
+            row.done_ns - row.sent_ns.unwrap(),
+            SERVICE + i as i64 * 20 * MS
+        );
         assert_eq!(row.client_id, None);
     }
 }
@@ -110,10 +140,16 @@ fn the_mean_wait_of_poisson_arrivals_is_that_of_pollaczek_and_khinchine() {
     // M/D/1 at load 0.6: ρ · s / (2 · (1 − ρ)).
     let result = run(&json!({"arrival": {"poisson": {"rate": 10.0}}, "requests": 40_000}));
     let rows = measured(&result);
-    let waits: f64 = rows.iter().map(|r| (r.done_ns - r.sent_ns.unwrap() - SERVICE) as f64).sum();
+    let waits: f64 = rows
+        .iter()
+        .map(|r| (r.done_ns - r.sent_ns.unwrap() - SERVICE) as f64)
+        .sum();
     let mean_ms = waits / rows.len() as f64 / MS as f64;
     let expected = 0.6 * 60.0 / (2.0 * 0.4);
-    assert!((mean_ms / expected - 1.0).abs() < 0.05, "{mean_ms} ms, expected {expected}");
+    assert!(
+        (mean_ms / expected - 1.0).abs() < 0.05,
+        "{mean_ms} ms, expected {expected}"
+    );
 }
 
 #[test]
@@ -122,15 +158,20 @@ fn clients_think_and_warm_up_comes_before() {
         "arrival": {"closed-loop": {"clients": 1, "think-time": "7 ms"}}, "requests": 3, "warmup": 2,
     }));
     assert_eq!(result.cell.measured_from_ns, Some(2 * SERVICE));
-    let sent: Vec<i64> = measured(&result).iter().map(|r| r.sent_ns.unwrap()).collect();
+    let sent: Vec<i64> = measured(&result)
+        .iter()
+        .map(|r| r.sent_ns.unwrap())
+        .collect();
     let from = 2 * SERVICE;
-    assert_eq!(sent, [from, from + SERVICE + 7 * MS, from + 2 * (SERVICE + 7 * MS)]);
+    assert_eq!(
+        sent,
+        [from, from + SERVICE + 7 * MS, from + 2 * (SERVICE + 7 * MS)]
+    );
 }
 
 #[test]
 fn the_same_settings_seed_and_repetition_give_the_same_rows() {
-    let noisy =
-        json!({"simulate": {"server": server(&json!({"noise": {"step": 0.1, "cell": 0.1}})), "name": "a"}});
+    let noisy = json!({"simulate": {"server": server(&json!({"noise": {"step": 0.1, "cell": 0.1}})), "name": "a"}});
     let rows = |change: &Json, rep| run_rep(change, rep).requests;
     assert_eq!(rows(&noisy, 1), rows(&noisy, 1));
     assert_ne!(rows(&noisy, 1), rows(&noisy, 2));
@@ -138,7 +179,11 @@ fn the_same_settings_seed_and_repetition_give_the_same_rows() {
     other["simulate"]["name"] = json!("b");
     assert_ne!(rows(&noisy, 1), rows(&other, 1));
     // The prompts stay the same: the server is none of their business.
-    let digests = |rows: Vec<RequestRow>| rows.into_iter().map(|r| r.prompt_digest).collect::<Vec<_>>();
+    let digests = |rows: Vec<RequestRow>| {
+        rows.into_iter()
+            .map(|r| r.prompt_digest)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(digests(rows(&noisy, 1)), digests(rows(&other, 1)));
 }
 
@@ -173,12 +218,23 @@ fn a_fault_strikes_exactly_its_share() {
         "simulate": {"server": server(&json!({})), "faults": {"http-errors": {"share": 0.1}, "zero-tokens": {"share": 0.1}}},
     }));
     let rows = measured(&result);
-    let refused: Vec<_> = rows.iter().filter(|r| r.status == RequestStatus::HttpError).collect();
+    let refused: Vec<_> = rows
+        .iter()
+        .filter(|r| r.status == RequestStatus::HttpError)
+        .collect();
     assert_eq!(refused.len(), 4);
-    assert!(refused.iter().all(|r| r.http_status == Some(400) && r.output_tokens.is_none()));
+    assert!(
+        refused
+            .iter()
+            .all(|r| r.http_status == Some(400) && r.output_tokens.is_none())
+    );
     let empty: Vec<_> = rows.iter().filter(|r| r.output_tokens == Some(0)).collect();
     assert_eq!(empty.len(), 4);
-    assert!(empty.iter().all(|r| r.status == RequestStatus::Ok && r.first_token_ns.is_none()));
+    assert!(
+        empty
+            .iter()
+            .all(|r| r.status == RequestStatus::Ok && r.first_token_ns.is_none())
+    );
 }
 
 #[test]
@@ -189,8 +245,14 @@ fn a_server_that_goes_silent_leaves_a_hung_cell_with_rows() {
     }));
     assert_eq!(result.ending, Ending::Hung);
     let rows = measured(&result);
-    let ok = rows.iter().filter(|r| r.status == RequestStatus::Ok).count();
-    let hung: Vec<_> = rows.iter().filter(|r| r.status == RequestStatus::Hung).collect();
+    let ok = rows
+        .iter()
+        .filter(|r| r.status == RequestStatus::Ok)
+        .count();
+    let hung: Vec<_> = rows
+        .iter()
+        .filter(|r| r.status == RequestStatus::Hung)
+        .collect();
     assert_eq!((ok, hung.len()), (3, 2));
     // The last sign of life is the third answer.
     assert!(hung.iter().all(|r| r.done_ns == 3 * SERVICE + 5000 * MS));
@@ -207,9 +269,13 @@ fn requests_that_pass_a_time_limit_are_given_up() {
         assert_eq!((row.status, row.done_ns), (RequestStatus::Timeout, 50 * MS));
         assert_eq!(row.error.as_deref(), Some("first-token timeout"));
     }
-    let result = run(&json!({"timeouts": {"total": "45 ms"}, "arrival": "sequential", "requests": 1}));
+    let result =
+        run(&json!({"timeouts": {"total": "45 ms"}, "arrival": "sequential", "requests": 1}));
     let row = measured(&result)[0];
-    assert_eq!((row.status, row.done_ns, row.output_tokens), (RequestStatus::Timeout, 45 * MS, Some(3)));
+    assert_eq!(
+        (row.status, row.done_ns, row.output_tokens),
+        (RequestStatus::Timeout, 45 * MS, Some(3))
+    );
 }
 
 #[test]
@@ -217,7 +283,10 @@ fn a_prompt_beyond_the_context_is_refused() {
     let small = simulated(&json!({"context": 14}));
     let result = run(&json!({"simulate": small, "requests": 2}));
     let row = measured(&result)[0];
-    assert_eq!(row.error.as_deref(), Some("HTTP 400: 15 tokens are more than the context of 14"));
+    assert_eq!(
+        row.error.as_deref(),
+        Some("HTTP 400: 15 tokens are more than the context of 14")
+    );
 }
 
 #[test]
@@ -230,7 +299,12 @@ fn a_cached_prefix_takes_no_prefill() {
         }));
         let rows = measured(&result);
         rows.iter()
-            .map(|r| (r.cached_prompt_tokens.unwrap(), r.first_token_ns.unwrap() - r.sent_ns.unwrap()))
+            .map(|r| {
+                (
+                    r.cached_prompt_tokens.unwrap(),
+                    r.first_token_ns.unwrap() - r.sent_ns.unwrap(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(with(false), [(0, 110 * MS); 3]);
@@ -252,19 +326,31 @@ fn a_drifting_host_slows_with_the_simulated_clock() {
     let window = |r: &LoadResult| r.cell.window.unwrap().1 as f64;
     assert!((window(&early) / (4 * SERVICE) as f64 - 1.0).abs() < 1e-4);
     assert!((window(&late) / window(&early) - 1.2).abs() < 1e-4);
-    assert_eq!(late.cell.started_unix_ns - early.cell.started_unix_ns, 2 * 3600 * 1000 * MS);
+    assert_eq!(
+        late.cell.started_unix_ns - early.cell.started_unix_ns,
+        2 * 3600 * 1000 * MS
+    );
 }
 
 #[test]
 fn numbers_that_mean_nothing_are_refused() {
     let mut simulation: Simulation = serde_json::from_value(simulated(&json!({}))).unwrap();
-    let SimulationChoice::Inline(mut server) = simulation.server.clone() else { panic!("a name") };
+    let SimulationChoice::Inline(mut server) = simulation.server.clone() else {
+        panic!("a name")
+    };
     (server.tokens_per_word, server.decode.fixed) = (f64::NAN, crate::span::Span::default());
     simulation.slowdown = 0.0;
     simulation.faults.missing_rows = Some(Share { share: 1.5 });
-    let found: Vec<String> =
-        problems(&simulation, &server).into_iter().map(|(keys, _)| keys.join(".")).collect();
-    let expected = ["slowdown", "server.tokens-per-word", "server.decode.fixed", "faults.missing-rows.share"];
+    let found: Vec<String> = problems(&simulation, &server)
+        .into_iter()
+        .map(|(keys, _)| keys.join("."))
+        .collect();
+    let expected = [
+        "slowdown",
+        "server.tokens-per-word",
+        "server.decode.fixed",
+        "faults.missing-rows.share",
+    ];
     assert_eq!(found, expected);
 }
 

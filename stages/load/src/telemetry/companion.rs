@@ -74,7 +74,11 @@ impl Halt {
     pub(crate) fn wait_until(&self, at: Instant) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let left = at.saturating_duration_since(Instant::now());
-        *self.bell.wait_timeout_while(rung, left, |rung| !*rung).unwrap_or_else(PoisonError::into_inner).0
+        *self
+            .bell
+            .wait_timeout_while(rung, left, |rung| !*rung)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
     }
 }
 
@@ -110,8 +114,9 @@ pub(crate) fn watch(
     }
     let name = companion.name();
     let mut left = companion.finish();
-    left.warnings
-        .extend(failed.map(|first| format!("{name}: {problems} samples failed, the first: {first}")));
+    left.warnings.extend(
+        failed.map(|first| format!("{name}: {problems} samples failed, the first: {first}")),
+    );
     left
 }
 
@@ -131,7 +136,11 @@ mod tests {
         fn sample(&mut self, _: i64) -> Result<(), String> {
             self.1 += 1;
             self.0.fetch_add(1, Ordering::Relaxed);
-            if self.1 > 1 { Err(format!("sample {}", self.1)) } else { Ok(()) }
+            if self.1 > 1 {
+                Err(format!("sample {}", self.1))
+            } else {
+                Ok(())
+            }
         }
 
         fn finish(self: Box<Self>) -> Left {
@@ -146,15 +155,19 @@ mod tests {
         halt.ring();
         let left = watch(counter, Duration::from_secs(3600), Epoch::start(), &halt);
         assert_eq!(count.load(Ordering::Relaxed), 1);
-        assert_eq!(left.warnings, ["counter: 1 samples failed, the first: sample 2"]);
+        assert_eq!(
+            left.warnings,
+            ["counter: 1 samples failed, the first: sample 2"]
+        );
     }
 
     #[test]
     fn samples_go_on_until_the_bell() {
         let (halt, count) = (Arc::new(Halt::default()), Arc::new(AtomicI64::new(0)));
         let (bell, counter) = (halt.clone(), Box::new(Counter(count.clone(), 0)));
-        let thread =
-            std::thread::spawn(move || watch(counter, Duration::from_millis(1), Epoch::start(), &bell));
+        let thread = std::thread::spawn(move || {
+            watch(counter, Duration::from_millis(1), Epoch::start(), &bell)
+        });
         while count.load(Ordering::Relaxed) < 5 {
             std::thread::yield_now();
         }

@@ -18,21 +18,30 @@ impl Files {
 
     /// Reads below a folder.
     pub(crate) fn below(root: &Path) -> Self {
-        Self { root: root.to_owned(), reads: Cell::new(0) }
+        Self {
+            root: root.to_owned(),
+            reads: Cell::new(0),
+        }
     }
 
     /// Returns a file's text; `None` if it cannot be read.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         self.reads.set(self.reads.get() + 1);
-        std::fs::read(self.root.join(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        std::fs::read(self.root.join(path))
+            .ok()
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns the names in a folder, sorted; empty if it cannot be read.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         self.reads.set(self.reads.get() + 1);
-        let Ok(entries) = std::fs::read_dir(self.root.join(path)) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let Ok(entries) = std::fs::read_dir(self.root.join(path)) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort_unstable();
         names
     }

@@ -15,7 +15,10 @@ use crate::sheet::Sheet;
 
 /// One sample of one GPU. What it does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `gpu_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `gpu_table`"
+)]
 pub struct GpuRow {
     pub at_ns: i64,
     pub gpu: i64,
@@ -42,7 +45,9 @@ pub fn gpu_table(rows: &[GpuRow]) -> Result<Table, TableError> {
         Column::int(name, rows.iter().map(f)).describe(meaning)
     };
     let float = |name: &str, unit: &str, meaning: &str, f: fn(&GpuRow) -> Option<f64>| {
-        Column::float(name, rows.iter().map(f)).unit(unit).describe(meaning)
+        Column::float(name, rows.iter().map(f))
+            .unit(unit)
+            .describe(meaning)
     };
     let text = |name: &str, meaning: &str, f: fn(&GpuRow) -> Option<String>| {
         Column::text(name, rows.iter().map(f)).describe(meaning)
@@ -103,7 +108,10 @@ pub(super) fn reasons(mask: u64) -> String {
     let known = REASONS.iter().filter(|(bit, _)| mask & bit != 0);
     let rest = mask & !REASONS.iter().map(|(bit, _)| bit).sum::<u64>();
     let words = known.map(|(_, word)| (*word).to_owned());
-    words.chain((rest != 0).then(|| format!("{rest:#x}"))).collect::<Vec<_>>().join("+")
+    words
+        .chain((rest != 0).then(|| format!("{rest:#x}")))
+        .collect::<Vec<_>>()
+        .join("+")
 }
 
 /// A way to read GPUs.
@@ -135,7 +143,9 @@ pub(crate) struct Gpus {
 
 /// Returns where a program is on a search path.
 pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
-    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|file| file.is_file())
+    std::env::split_paths(path?)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 impl Gpus {
@@ -151,7 +161,10 @@ impl Gpus {
         epoch: crate::measure::Epoch,
         power: Arc<Power>,
     ) -> Result<Self, Absent> {
-        let absent = |reason: String| Absent { table: "gpu_telemetry", reason };
+        let absent = |reason: String| Absent {
+            table: "gpu_telemetry",
+            reason,
+        };
         let by_program = || match smi {
             Some(program) => {
                 Smi::start(program, interval_ms, epoch).map(|smi| Box::new(smi) as Box<dyn Source>)
@@ -163,16 +176,19 @@ impl Gpus {
             Gpu::None => Err("not asked for".to_owned()),
             Gpu::Nvml => by_library(),
             Gpu::NvidiaSmi => by_program(),
-            Gpu::Auto => {
-                by_library().or_else(|first| by_program().map_err(|then| format!("{first}; {then}")))
-            }
+            Gpu::Auto => by_library()
+                .or_else(|first| by_program().map_err(|then| format!("{first}; {then}"))),
         };
         let source = source.map_err(absent)?;
         let (interval, word) = (interval_ms.to_string(), source.word());
         let notes = [("interval_ms", interval.as_str()), ("source", word)];
-        let sheet =
-            Sheet::create(folder, "gpu_telemetry", gpu_table, &notes).map_err(|e| absent(e.to_string()))?;
-        Ok(Self { source, sheet, power })
+        let sheet = Sheet::create(folder, "gpu_telemetry", gpu_table, &notes)
+            .map_err(|e| absent(e.to_string()))?;
+        Ok(Self {
+            source,
+            sheet,
+            power,
+        })
     }
 }
 
@@ -195,9 +211,11 @@ impl Companion for Gpus {
         let notes = self.source.notes();
         let mut left = Left::of(self.sheet);
         left.warnings.extend(self.source.ended());
-        left.observations.insert("gpu_telemetry_source".to_owned(), self.source.word().into());
+        left.observations
+            .insert("gpu_telemetry_source".to_owned(), self.source.word().into());
         if !notes.is_empty() {
-            left.observations.insert("gpu_telemetry".to_owned(), notes.join("; ").into());
+            left.observations
+                .insert("gpu_telemetry".to_owned(), notes.join("; ").into());
         }
         left
     }
@@ -219,7 +237,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("nvidia-smi"), "").unwrap();
         let path = std::env::join_paths([Path::new("/nowhere"), folder.path()]).unwrap();
-        assert_eq!(find_program("nvidia-smi", Some(&path)), Some(folder.path().join("nvidia-smi")));
+        assert_eq!(
+            find_program("nvidia-smi", Some(&path)),
+            Some(folder.path().join("nvidia-smi"))
+        );
         assert_eq!(find_program("nvidia-smi-2", Some(&path)), None);
         assert_eq!(find_program("nvidia-smi", None), None);
     }

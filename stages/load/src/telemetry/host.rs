@@ -10,7 +10,10 @@ use crate::sheet::Sheet;
 
 /// One sample of the host. What the machine does not tell is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `host_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `host_table`"
+)]
 pub struct HostRow {
     pub at_ns: i64,
     pub cpu_busy: Option<f64>,
@@ -36,13 +39,22 @@ pub struct HostRow {
 /// Never for rows made here.
 pub fn host_table(rows: &[HostRow]) -> Result<Table, TableError> {
     let int = |name: &str, unit: &str, meaning: &str, f: fn(&HostRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f)).unit(unit).describe(meaning)
+        Column::int(name, rows.iter().map(f))
+            .unit(unit)
+            .describe(meaning)
     };
     let float = |name: &str, unit: &str, meaning: &str, f: fn(&HostRow) -> Option<f64>| {
-        Column::float(name, rows.iter().map(f)).unit(unit).describe(meaning)
+        Column::float(name, rows.iter().map(f))
+            .unit(unit)
+            .describe(meaning)
     };
     Table::new(vec![
-        int("at_ns", "ns", "when the sample was taken, since the cell's start", |r| Some(r.at_ns)),
+        int(
+            "at_ns",
+            "ns",
+            "when the sample was taken, since the cell's start",
+            |r| Some(r.at_ns),
+        ),
         float(
             "cpu_busy",
             "1",
@@ -50,9 +62,12 @@ pub fn host_table(rows: &[HostRow]) -> Result<Table, TableError> {
              disk; null in the first row",
             |r| r.cpu_busy,
         ),
-        float("cpu_wait", "1", "share spent idle with a disk request open; null in the first row", |r| {
-            r.cpu_wait
-        }),
+        float(
+            "cpu_wait",
+            "1",
+            "share spent idle with a disk request open; null in the first row",
+            |r| r.cpu_wait,
+        ),
         float(
             "cpu_steal",
             "1",
@@ -60,23 +75,67 @@ pub fn host_table(rows: &[HostRow]) -> Result<Table, TableError> {
             |r| r.cpu_steal,
         ),
         float("load_1", "1", "load average over one minute", |r| r.load_1),
-        int("runnable", "threads", "threads running or waiting for a processor, ours too", |r| r.runnable),
-        int("memory_used_bytes", "B", "memory that is not available to programs", |r| r.memory_used),
-        int("memory_available_bytes", "B", "memory programs can take without swapping", |r| {
-            r.memory_available
-        }),
+        int(
+            "runnable",
+            "threads",
+            "threads running or waiting for a processor, ours too",
+            |r| r.runnable,
+        ),
+        int(
+            "memory_used_bytes",
+            "B",
+            "memory that is not available to programs",
+            |r| r.memory_used,
+        ),
+        int(
+            "memory_available_bytes",
+            "B",
+            "memory programs can take without swapping",
+            |r| r.memory_available,
+        ),
         int("swap_used_bytes", "B", "swap in use", |r| r.swap_used),
-        int("network_received_bytes", "B", "received since boot, all interfaces but loopback", |r| {
-            r.network_received
-        }),
-        int("network_sent_bytes", "B", "sent since boot, all interfaces but loopback", |r| r.network_sent),
-        int("loopback_bytes", "B", "sent to this machine itself since boot", |r| r.loopback),
-        int("disk_read_bytes", "B", "read since boot, all whole disks", |r| r.disk_read),
-        int("disk_written_bytes", "B", "written since boot, all whole disks", |r| r.disk_written),
-        float("frequency_mhz", "MHz", "mean frequency of up to 64 processors; null if untold", |r| {
-            r.frequency
-        }),
-        float("temperature_c", "°C", "the hottest thermal zone; null if untold", |r| r.temperature),
+        int(
+            "network_received_bytes",
+            "B",
+            "received since boot, all interfaces but loopback",
+            |r| r.network_received,
+        ),
+        int(
+            "network_sent_bytes",
+            "B",
+            "sent since boot, all interfaces but loopback",
+            |r| r.network_sent,
+        ),
+        int(
+            "loopback_bytes",
+            "B",
+            "sent to this machine itself since boot",
+            |r| r.loopback,
+        ),
+        int(
+            "disk_read_bytes",
+            "B",
+            "read since boot, all whole disks",
+            |r| r.disk_read,
+        ),
+        int(
+            "disk_written_bytes",
+            "B",
+            "written since boot, all whole disks",
+            |r| r.disk_written,
+        ),
+        float(
+            "frequency_mhz",
+            "MHz",
+            "mean frequency of up to 64 processors; null if untold",
+            |r| r.frequency,
+        ),
+        float(
+            "temperature_c",
+            "°C",
+            "the hottest thermal zone; null if untold",
+            |r| r.temperature,
+        ),
     ])
 }
 
@@ -106,24 +165,46 @@ impl Reader {
     fn new(files: Files) -> Self {
         let disks = files.names("sys/block");
         let disks = disks.into_iter().filter(|name| {
-            !["loop", "ram", "zram", "dm-", "md", "sr"].iter().any(|prefix| name.starts_with(prefix))
+            !["loop", "ram", "zram", "dm-", "md", "sr"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
         });
         let path = |cpu: &String| format!("sys/devices/system/cpu/{cpu}/cpufreq/scaling_cur_freq");
-        let is_processor =
-            |name: &&String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+        let is_processor = |name: &&String| {
+            name.strip_prefix("cpu")
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        };
         let processors = files.names("sys/devices/system/cpu");
-        let frequencies = processors.iter().filter(is_processor).take(PROCESSORS).map(path);
-        let frequencies = frequencies.filter(|path| files.number(path).is_some()).collect();
+        let frequencies = processors
+            .iter()
+            .filter(is_processor)
+            .take(PROCESSORS)
+            .map(path);
+        let frequencies = frequencies
+            .filter(|path| files.number(path).is_some())
+            .collect();
         let zones = files.names("sys/class/thermal");
         let zones = zones.iter().filter(|name| name.starts_with("thermal_zone"));
         let zones = zones.map(|name| format!("sys/class/thermal/{name}/temp"));
         let zones = zones.filter(|path| files.number(path).is_some()).collect();
-        Self { disks: disks.collect(), frequencies, zones, files, before: None }
+        Self {
+            disks: disks.collect(),
+            frequencies,
+            zones,
+            files,
+            before: None,
+        }
     }
 
     fn read(&mut self, at_ns: i64) -> Result<HostRow, String> {
-        let mut row = HostRow { at_ns, ..HostRow::default() };
-        let stat = self.files.text("proc/stat").ok_or("/proc/stat cannot be read")?;
+        let mut row = HostRow {
+            at_ns,
+            ..HostRow::default()
+        };
+        let stat = self
+            .files
+            .text("proc/stat")
+            .ok_or("/proc/stat cannot be read")?;
         let now = ticks(&stat).ok_or("/proc/stat has no line `cpu`")?;
         if let Some(before) = self.before.replace(now) {
             let all = now.all.saturating_sub(before.all) as f64;
@@ -140,20 +221,32 @@ impl Reader {
         }
         if let Some(text) = self.files.text("proc/meminfo") {
             let bytes = |name: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+                let line = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
                 Some(line.split_whitespace().next()?.parse::<i64>().ok()? * 1024)
             };
             row.memory_available = bytes("MemAvailable");
-            row.memory_used = bytes("MemTotal").zip(row.memory_available).map(|(all, free)| all - free);
-            row.swap_used = bytes("SwapTotal").zip(bytes("SwapFree")).map(|(all, free)| all - free);
+            row.memory_used = bytes("MemTotal")
+                .zip(row.memory_available)
+                .map(|(all, free)| all - free);
+            row.swap_used = bytes("SwapTotal")
+                .zip(bytes("SwapFree"))
+                .map(|(all, free)| all - free);
         }
         if let Some(text) = self.files.text("proc/net/dev") {
             let (mut received, mut sent) = (0, 0);
             for line in text.lines() {
-                let Some((name, numbers)) = line.split_once(':') else { continue };
-                let numbers: Vec<i64> =
-                    numbers.split_whitespace().map_while(|word| word.parse().ok()).collect();
-                let (Some(from), Some(to)) = (numbers.first(), numbers.get(8)) else { continue };
+                let Some((name, numbers)) = line.split_once(':') else {
+                    continue;
+                };
+                let numbers: Vec<i64> = numbers
+                    .split_whitespace()
+                    .map_while(|word| word.parse().ok())
+                    .collect();
+                let (Some(from), Some(to)) = (numbers.first(), numbers.get(8)) else {
+                    continue;
+                };
                 if name.trim() == "lo" {
                     row.loopback = Some(*to);
                 } else {
@@ -167,7 +260,10 @@ impl Reader {
             for line in text.lines() {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let at = |i: usize| words.get(i).and_then(|w| w.parse::<i64>().ok());
-                if words.get(2).is_some_and(|name| self.disks.iter().any(|disk| disk == name)) {
+                if words
+                    .get(2)
+                    .is_some_and(|name| self.disks.iter().any(|disk| disk == name))
+                {
                     // Sectors are of 512 bytes here, whatever the disk's own are.
                     read += at(5).unwrap_or_default() * 512;
                     written += at(9).unwrap_or_default() * 512;
@@ -175,10 +271,14 @@ impl Reader {
             }
             (row.disk_read, row.disk_written) = (Some(read), Some(written));
         }
-        let frequencies: Vec<i64> =
-            self.frequencies.iter().filter_map(|path| self.files.number(path)).collect();
+        let frequencies: Vec<i64> = self
+            .frequencies
+            .iter()
+            .filter_map(|path| self.files.number(path))
+            .collect();
         if !frequencies.is_empty() {
-            row.frequency = Some(frequencies.iter().sum::<i64>() as f64 / frequencies.len() as f64 / 1000.0);
+            row.frequency =
+                Some(frequencies.iter().sum::<i64>() as f64 / frequencies.len() as f64 / 1000.0);
         }
         let zones = self.zones.iter().filter_map(|path| self.files.number(path));
         row.temperature = zones.max().map(|thousandths| thousandths as f64 / 1000.0);
@@ -190,9 +290,18 @@ impl Reader {
 /// is within user time).
 fn ticks(stat: &str) -> Option<Ticks> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let t: Vec<u64> = line.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
+    let t: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map_while(|w| w.parse().ok())
+        .collect();
     let at = |i: usize| t.get(i).copied().unwrap_or(0);
-    (t.len() >= 4).then(|| Ticks { all: t.iter().sum(), idle: at(3), wait: at(4), steal: at(7) })
+    (t.len() >= 4).then(|| Ticks {
+        all: t.iter().sum(),
+        idle: at(3),
+        wait: at(4),
+        steal: at(7),
+    })
 }
 
 /// The host as a companion.
@@ -207,8 +316,16 @@ impl Host {
     /// # Errors
     /// If its file cannot be made.
     pub(crate) fn new(folder: &Path, interval_ms: &str) -> Result<Self, TableError> {
-        let sheet = Sheet::create(folder, "host_telemetry", host_table, &[("interval_ms", interval_ms)])?;
-        Ok(Self { reader: Reader::new(Files::of_this_machine()), sheet })
+        let sheet = Sheet::create(
+            folder,
+            "host_telemetry",
+            host_table,
+            &[("interval_ms", interval_ms)],
+        )?;
+        Ok(Self {
+            reader: Reader::new(Files::of_this_machine()),
+            sheet,
+        })
     }
 }
 
@@ -239,19 +356,34 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        put("proc/stat", "cpu  100 0 100 700 50 0 0 50 0 0\ncpu0 1 2 3\n");
+        put(
+            "proc/stat",
+            "cpu  100 0 100 700 50 0 0 50 0 0\ncpu0 1 2 3\n",
+        );
         put("proc/loadavg", "1.50 1.20 1.00 3/456 7890\n");
-        put("proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n");
+        put(
+            "proc/meminfo",
+            "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n",
+        );
         put(
             "proc/net/dev",
             "Inter-| Receive | Transmit\n face |bytes\n    lo: 70 1 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n  \
              eth0: 10 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\n",
         );
-        put("proc/diskstats", " 8 0 sda 1 0 4 0 2 0 6 0 0 0 0\n 8 1 sda1 1 0 4 0 2 0 6 0 0 0 0\n");
+        put(
+            "proc/diskstats",
+            " 8 0 sda 1 0 4 0 2 0 6 0 0 0 0\n 8 1 sda1 1 0 4 0 2 0 6 0 0 0 0\n",
+        );
         put("sys/block/sda/size", "1\n");
         put("sys/block/loop0/size", "1\n");
-        put("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n");
-        put("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
+        put(
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
+            "2000000\n",
+        );
+        put(
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq",
+            "3000000\n",
+        );
         put("sys/devices/system/cpu/cpufreq/boost", "1\n");
         put("sys/class/thermal/thermal_zone0/temp", "41000\n");
         put("sys/class/thermal/thermal_zone1/temp", "55500\n");
@@ -265,18 +397,34 @@ mod tests {
         let first = reader.read(0).unwrap();
         assert_eq!((first.cpu_busy, first.cpu_steal), (None, None));
         assert_eq!((first.load_1, first.runnable), (Some(1.5), Some(3)));
-        assert_eq!((first.memory_used, first.memory_available), (Some(614_400), Some(409_600)));
+        assert_eq!(
+            (first.memory_used, first.memory_available),
+            (Some(614_400), Some(409_600))
+        );
         assert_eq!(first.swap_used, Some(6144));
         assert_eq!(
             (first.network_received, first.network_sent, first.loopback),
             (Some(10), Some(20), Some(70))
         );
-        assert_eq!((first.disk_read, first.disk_written), (Some(2048), Some(3072)));
-        assert_eq!((first.frequency, first.temperature), (Some(2500.0), Some(55.5)));
+        assert_eq!(
+            (first.disk_read, first.disk_written),
+            (Some(2048), Some(3072))
+        );
+        assert_eq!(
+            (first.frequency, first.temperature),
+            (Some(2500.0), Some(55.5))
+        );
         // 100 more ticks: 30 user, 20 system, 25 idle, 5 waiting, 20 stolen.
-        fs::write(root.path().join("proc/stat"), "cpu  130 0 120 725 55 0 0 70 0 0\n").unwrap();
+        fs::write(
+            root.path().join("proc/stat"),
+            "cpu  130 0 120 725 55 0 0 70 0 0\n",
+        )
+        .unwrap();
         let second = reader.read(1).unwrap();
-        assert_eq!((second.cpu_busy, second.cpu_wait, second.cpu_steal), (Some(0.7), Some(0.05), Some(0.2)));
+        assert_eq!(
+            (second.cpu_busy, second.cpu_wait, second.cpu_steal),
+            (Some(0.7), Some(0.05), Some(0.2))
+        );
     }
 
     #[test]
@@ -298,6 +446,12 @@ mod tests {
         assert_eq!(reader.read(0).unwrap_err(), "/proc/stat cannot be read");
         fs::create_dir_all(root.path().join("proc")).unwrap();
         fs::write(root.path().join("proc/stat"), "cpu  1 2 3 4\n").unwrap();
-        assert_eq!(reader.read(5).unwrap(), HostRow { at_ns: 5, ..HostRow::default() });
+        assert_eq!(
+            reader.read(5).unwrap(),
+            HostRow {
+                at_ns: 5,
+                ..HostRow::default()
+            }
+        );
     }
 }

@@ -30,7 +30,10 @@ pub struct EventPattern {
 
 /// One field of one line of the log.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `events_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `events_table`"
+)]
 pub struct EventRow {
     pub at_ns: Option<i64>,
     pub seen_ns: i64,
@@ -121,12 +124,20 @@ impl Clock {
 
 /// Reads a time as if it were of UTC, ns since 1970; a missing year is the nearest to `near`.
 fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
-    let unix =
-        |time: DateTime| Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond());
+    let unix = |time: DateTime| {
+        Some(
+            time.to_zoned(jiff::tz::TimeZone::UTC)
+                .ok()?
+                .timestamp()
+                .as_nanosecond(),
+        )
+    };
     if format.contains("%Y") || format.contains("%F") {
         return unix(DateTime::strptime(format, text).ok()?);
     }
-    let now = jiff::Timestamp::from_nanosecond(near).ok()?.to_zoned(jiff::tz::TimeZone::UTC);
+    let now = jiff::Timestamp::from_nanosecond(near)
+        .ok()?
+        .to_zoned(jiff::tz::TimeZone::UTC);
     let year = now.year();
     let candidates = [year - 1, year, year + 1].into_iter().filter_map(|year| {
         let (format, text) = (format!("%Y {format}"), format!("{year:04} {text}"));
@@ -177,9 +188,13 @@ impl LogEvents {
             cut: Vec::new(),
             line: 0,
             patterns: compile(patterns)?,
-            clock: Clock { started_unix_ns: unix_ns(log.started), zone_ns: None },
+            clock: Clock {
+                started_unix_ns: unix_ns(log.started),
+                zone_ns: None,
+            },
             api_key,
-            sheet: Sheet::create(folder, "engine_events", events_table, &notes).map_err(|e| e.to_string())?,
+            sheet: Sheet::create(folder, "engine_events", events_table, &notes)
+                .map_err(|e| e.to_string())?,
         })
     }
 
@@ -189,36 +204,63 @@ impl LogEvents {
         let mut file = File::open(&self.path).map_err(wrong)?;
         file.seek(SeekFrom::Start(self.position)).map_err(wrong)?;
         let mut bytes = Vec::new();
-        file.take(READ_AT_ONCE).read_to_end(&mut bytes).map_err(wrong)?;
+        file.take(READ_AT_ONCE)
+            .read_to_end(&mut bytes)
+            .map_err(wrong)?;
         self.position += bytes.len() as u64;
         let seen_unix_ns = unix_ns(SystemTime::now());
         let mut rows = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.cut.extend_from_slice(&piece[..piece.len().min(LONGEST.saturating_sub(self.cut.len()))]);
+            self.cut.extend_from_slice(
+                &piece[..piece.len().min(LONGEST.saturating_sub(self.cut.len()))],
+            );
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.cut);
                 self.line += 1;
-                self.take_apart(&String::from_utf8_lossy(&line), at_ns, seen_unix_ns, &mut rows);
+                self.take_apart(
+                    &String::from_utf8_lossy(&line),
+                    at_ns,
+                    seen_unix_ns,
+                    &mut rows,
+                );
             }
         }
         Ok(rows)
     }
 
-    fn take_apart(&mut self, line: &str, seen_ns: i64, seen_unix_ns: i128, rows: &mut Vec<EventRow>) {
+    fn take_apart(
+        &mut self,
+        line: &str,
+        seen_ns: i64,
+        seen_unix_ns: i128,
+        rows: &mut Vec<EventRow>,
+    ) {
         let line = line.trim_end();
         let line = match &self.api_key {
             Some(key) => key.mask(line),
             None => line.to_owned(),
         };
         for pattern in &self.patterns {
-            let Some(found) = pattern.line.captures(&line) else { continue };
+            let Some(found) = pattern.line.captures(&line) else {
+                continue;
+            };
             let mut fields = named(&pattern.line, &found);
             for regex in &pattern.fields {
-                fields.extend(regex.captures(&line).map(|found| named(regex, &found)).into_iter().flatten());
+                fields.extend(
+                    regex
+                        .captures(&line)
+                        .map(|found| named(regex, &found))
+                        .into_iter()
+                        .flatten(),
+                );
             }
-            let time = fields.iter().position(|(name, _)| name == "time").map(|i| fields.remove(i).1);
+            let time = fields
+                .iter()
+                .position(|(name, _)| name == "time")
+                .map(|i| fields.remove(i).1);
             let at_ns = pattern.time.as_deref().zip(time.as_deref());
-            let at_ns = at_ns.and_then(|(format, text)| self.clock.stamp(format, text, seen_unix_ns));
+            let at_ns =
+                at_ns.and_then(|(format, text)| self.clock.stamp(format, text, seen_unix_ns));
             let row = |field: Option<String>, text: Option<String>| EventRow {
                 at_ns,
                 seen_ns,
@@ -231,7 +273,11 @@ impl LogEvents {
             if fields.is_empty() {
                 rows.push(row(None, None));
             }
-            rows.extend(fields.into_iter().map(|(name, text)| row(Some(name), Some(text))));
+            rows.extend(
+                fields
+                    .into_iter()
+                    .map(|(name, text)| row(Some(name), Some(text))),
+            );
         }
     }
 }
@@ -239,7 +285,9 @@ impl LogEvents {
 /// Returns the named groups of a match, in the order of the expression.
 fn named(regex: &Regex, found: &Captures<'_>) -> Vec<(String, String)> {
     let names = regex.capture_names().flatten();
-    names.filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned()))).collect()
+    names
+        .filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned())))
+        .collect()
 }
 
 /// Reads a number as logs write it: thousands separated, `True` and `False`.
@@ -247,12 +295,17 @@ fn number(text: &str) -> Option<f64> {
     match text {
         "True" | "true" => Some(1.0),
         "False" | "false" => Some(0.0),
-        _ => text.replace(',', "").parse::<f64>().ok().filter(|v| v.is_finite()),
+        _ => text
+            .replace(',', "")
+            .parse::<f64>()
+            .ok()
+            .filter(|v| v.is_finite()),
     }
 }
 
 fn unix_ns(time: SystemTime) -> i128 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX))
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX))
 }
 
 impl Companion for LogEvents {
@@ -283,21 +336,39 @@ mod tests {
     fn local_times_become_stamps_whatever_the_zone() {
         // 10:38:08 in a zone two hours behind, read a second later.
         let seen = NOON + 2_289 * 1_000_000_000;
-        for (zone, text) in
-            [(0, "2025-12-10 12:38:08"), (-2, "2025-12-10 10:38:08"), (5, "2025-12-10 17:38:08")]
-        {
-            let mut clock = Clock { started_unix_ns: NOON, zone_ns: None };
-            assert_eq!(clock.stamp("%Y-%m-%d %H:%M:%S", text, seen), Some(2_288_000_000_000), "{zone}");
+        for (zone, text) in [
+            (0, "2025-12-10 12:38:08"),
+            (-2, "2025-12-10 10:38:08"),
+            (5, "2025-12-10 17:38:08"),
+        ] {
+            let mut clock = Clock {
+                started_unix_ns: NOON,
+                zone_ns: None,
+            };
+            assert_eq!(
+                clock.stamp("%Y-%m-%d %H:%M:%S", text, seen),
+                Some(2_288_000_000_000),
+                "{zone}"
+            );
         }
     }
 
     #[test]
     fn a_time_without_year_is_of_the_nearest_one() {
         let new_year = 1_767_225_600_000_000_000_i128; // 2026-01-01 00:00:00 UTC
-        let mut clock = Clock { started_unix_ns: new_year, zone_ns: None };
+        let mut clock = Clock {
+            started_unix_ns: new_year,
+            zone_ns: None,
+        };
         let seen = new_year + 500_000_000;
-        assert_eq!(clock.stamp("%m-%d %H:%M:%S", "12-31 23:59:59", seen), Some(-1_000_000_000));
-        assert_eq!(clock.stamp("%m-%d %H:%M:%S", "01-01 00:00:03", seen), Some(3_000_000_000));
+        assert_eq!(
+            clock.stamp("%m-%d %H:%M:%S", "12-31 23:59:59", seen),
+            Some(-1_000_000_000)
+        );
+        assert_eq!(
+            clock.stamp("%m-%d %H:%M:%S", "01-01 00:00:03", seen),
+            Some(3_000_000_000)
+        );
         assert_eq!(clock.stamp("%m-%d %H:%M:%S", "nonsense", seen), None);
     }
 
@@ -312,10 +383,20 @@ mod tests {
             fields: vec![r"n=(?<n>[\d,.]+)".to_owned(), r"never=(?<m>\d+)".to_owned()],
             time: None,
         };
-        let from = LogFrom { path: &path, position: 7, started: SystemTime::now() };
+        let from = LogFrom {
+            path: &path,
+            position: 7,
+            started: SystemTime::now(),
+        };
         let key = ApiKey::new("secret");
-        let mut events =
-            LogEvents::new(folder.path(), &from, &[("done".to_owned(), pattern)], key, "1000").unwrap();
+        let mut events = LogEvents::new(
+            folder.path(),
+            &from,
+            &[("done".to_owned(), pattern)],
+            key,
+            "1000",
+        )
+        .unwrap();
         write!(log, "one done n=1,234.5\nnoise\nsecr").unwrap();
         let rows = events.read(10).unwrap();
         let row = |line, field: &str, value, text: &str| EventRow {
@@ -327,16 +408,34 @@ mod tests {
             value,
             text: Some(text.into()),
         };
-        assert_eq!(rows, [row(1, "word", None, "one"), row(1, "n", Some(1234.5), "1,234.5")]);
+        assert_eq!(
+            rows,
+            [
+                row(1, "word", None, "one"),
+                row(1, "n", Some(1234.5), "1,234.5")
+            ]
+        );
         writeln!(log, "et done").unwrap();
         let rows = events.read(10).unwrap();
         assert_eq!(rows.len(), 1);
-        assert!(rows[0].line == 3 && !rows[0].text.as_deref().unwrap().contains("secret"), "{rows:?}");
+        assert!(
+            rows[0].line == 3 && !rows[0].text.as_deref().unwrap().contains("secret"),
+            "{rows:?}"
+        );
     }
 
     #[test]
     fn a_pattern_that_is_none_is_named() {
-        let pattern = EventPattern { line: "(".to_owned(), fields: Vec::new(), time: None };
-        assert!(compile(&[("broken".to_owned(), pattern)]).err().unwrap().starts_with("pattern `broken`: "));
+        let pattern = EventPattern {
+            line: "(".to_owned(),
+            fields: Vec::new(),
+            time: None,
+        };
+        assert!(
+            compile(&[("broken".to_owned(), pattern)])
+                .err()
+                .unwrap()
+                .starts_with("pattern `broken`: ")
+        );
     }
 }

@@ -24,7 +24,11 @@ impl Library {
             .or_else(|_| Nvml::init())
             .map_err(|e| format!("NVML: {e}"))?;
         let gpus = nvml.device_count().map_err(|e| format!("NVML: {e}"))?;
-        if gpus == 0 { Err("NVML tells of no GPU".to_owned()) } else { Ok(Self { nvml, gpus }) }
+        if gpus == 0 {
+            Err("NVML tells of no GPU".to_owned())
+        } else {
+            Ok(Self { nvml, gpus })
+        }
     }
 }
 
@@ -36,7 +40,10 @@ impl Source for Library {
     fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuRow>, String> {
         let mut rows = Vec::new();
         for gpu in 0..self.gpus {
-            let device = self.nvml.device_by_index(gpu).map_err(|e| format!("NVML, GPU {gpu}: {e}"))?;
+            let device = self
+                .nvml
+                .device_by_index(gpu)
+                .map_err(|e| format!("NVML, GPU {gpu}: {e}"))?;
             // What one GPU does not support is null; the others are read all the same.
             let busy = device.utilization_rates().ok();
             let memory = device.memory_info().ok();
@@ -47,15 +54,24 @@ impl Source for Library {
                 uuid: device.uuid().ok(),
                 name: device.name().ok(),
                 power: device.power_usage().ok().map(|mw| f64::from(mw) / 1000.0),
-                energy: device.total_energy_consumption().ok().map(|mj| mj as f64 / 1000.0),
+                energy: device
+                    .total_energy_consumption()
+                    .ok()
+                    .map(|mj| mj as f64 / 1000.0),
                 sm_clock: device.clock_info(Clock::SM).ok().map(f64::from),
                 memory_clock: device.clock_info(Clock::Memory).ok().map(f64::from),
-                temperature: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
+                temperature: device
+                    .temperature(TemperatureSensor::Gpu)
+                    .ok()
+                    .map(f64::from),
                 sm_utilisation: busy.as_ref().map(|b| share(b.gpu)),
                 memory_utilisation: busy.as_ref().map(|b| share(b.memory)),
                 memory_used: memory.as_ref().and_then(|m| i64::try_from(m.used).ok()),
                 memory_total: memory.as_ref().and_then(|m| i64::try_from(m.total).ok()),
-                throttle_reasons: device.current_throttle_reasons().ok().map(|r| reasons(r.bits())),
+                throttle_reasons: device
+                    .current_throttle_reasons()
+                    .ok()
+                    .map(|r| reasons(r.bits())),
             });
         }
         Ok(rows)

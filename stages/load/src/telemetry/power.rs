@@ -25,7 +25,11 @@ impl Power {
     pub(crate) fn since(&self, from_ns: i64) -> Option<f64> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let means = all.values().filter_map(|of| {
-            let recent: Vec<f64> = of.iter().filter(|(at, _)| *at >= from_ns).map(|(_, w)| *w).collect();
+            let recent: Vec<f64> = of
+                .iter()
+                .filter(|(at, _)| *at >= from_ns)
+                .map(|(_, w)| *w)
+                .collect();
             (!recent.is_empty()).then(|| recent.iter().sum::<f64>() / recent.len() as f64)
         });
         means.max_by(f64::total_cmp)

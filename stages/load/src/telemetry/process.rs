@@ -11,7 +11,10 @@ use crate::sheet::Sheet;
 
 /// One sample of one process.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `process_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `process_table`"
+)]
 pub struct ProcessRow {
     pub at_ns: i64,
     pub role: &'static str,
@@ -78,15 +81,30 @@ impl Reader {
         if let Some(group) = self.server
             && self.samples.is_multiple_of(LOOK_EVERY)
         {
-            let pids: Vec<i64> =
-                self.files.names("proc").iter().filter_map(|name| name.parse().ok()).collect();
-            self.members =
-                pids.into_iter().filter(|pid| self.stat(*pid).is_some_and(|s| s.group == group)).collect();
+            let pids: Vec<i64> = self
+                .files
+                .names("proc")
+                .iter()
+                .filter_map(|name| name.parse().ok())
+                .collect();
+            self.members = pids
+                .into_iter()
+                .filter(|pid| self.stat(*pid).is_some_and(|s| s.group == group))
+                .collect();
         }
         self.samples += 1;
-        let all = self.members.iter().map(|pid| ("server", *pid)).chain([("client", self.own)]);
-        let rows: Vec<ProcessRow> = all.filter_map(|(role, pid)| self.row(at_ns, role, pid)).collect();
-        self.before = rows.iter().map(|row| (row.pid, (row.at_ns, row.cpu_ns))).collect();
+        let all = self
+            .members
+            .iter()
+            .map(|pid| ("server", *pid))
+            .chain([("client", self.own)]);
+        let rows: Vec<ProcessRow> = all
+            .filter_map(|(role, pid)| self.row(at_ns, role, pid))
+            .collect();
+        self.before = rows
+            .iter()
+            .map(|row| (row.pid, (row.at_ns, row.cpu_ns)))
+            .collect();
         rows
     }
 
@@ -94,7 +112,9 @@ impl Reader {
         let stat = self.stat(pid)?;
         let io = self.files.text(&format!("proc/{pid}/io"));
         let bytes = |name: &str| {
-            io.as_ref()?.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok())
+            io.as_ref()?
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse::<i64>().ok())
         };
         let cpu_ns = stat.ticks * self.tick_ns;
         let cpu = self.before.get(&pid).and_then(|(at, cpu)| {
@@ -137,7 +157,13 @@ fn parse(text: &str) -> Option<Stat> {
     let at = |i: usize| words.get(i)?.parse::<i64>().ok();
     (!matches!(*words.first()?, "Z" | "X")).then_some(())?;
     let name = text.get(open + 1..close)?.to_owned();
-    Some(Stat { name, group: at(2)?, ticks: at(11)? + at(12)?, threads: at(17)?, pages: at(21)? })
+    Some(Stat {
+        name,
+        group: at(2)?,
+        ticks: at(11)? + at(12)?,
+        threads: at(17)?,
+        pages: at(21)?,
+    })
 }
 
 /// The processes as a companion.
@@ -153,10 +179,16 @@ impl Processes {
     ///
     /// # Errors
     /// If its file cannot be made.
-    pub(crate) fn new(folder: &Path, server: Option<i64>, interval_ms: &str) -> Result<Self, TableError> {
+    pub(crate) fn new(
+        folder: &Path,
+        server: Option<i64>,
+        interval_ms: &str,
+    ) -> Result<Self, TableError> {
         let notes = [("interval_ms", interval_ms)];
         let sheet = Sheet::create(folder, "process_telemetry", process_table, &notes)?;
-        let ticks = i64::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1);
+        let ticks = i64::try_from(rustix::param::clock_ticks_per_second())
+            .unwrap_or(100)
+            .max(1);
         let reader = Reader {
             files: Files::of_this_machine(),
             own: i64::from(std::process::id()),
@@ -167,7 +199,11 @@ impl Processes {
             tick_ns: 1_000_000_000 / ticks,
             page: i64::try_from(rustix::param::page_size()).unwrap_or(4096),
         };
-        Ok(Self { reader, sheet, server_seen: false })
+        Ok(Self {
+            reader,
+            sheet,
+            server_seen: false,
+        })
     }
 }
 
@@ -185,14 +221,21 @@ impl Companion for Processes {
     }
 
     fn finish(self: Box<Self>) -> Left {
-        let Self { reader, sheet, server_seen } = *self;
+        let Self {
+            reader,
+            sheet,
+            server_seen,
+        } = *self;
         let mut left = Left::of(sheet);
         let reason = match reader.server {
             _ if server_seen => None,
             None => Some("the server's process is not known: only our own was sampled".to_owned()),
-            Some(pid) => Some(format!("no process of the group {pid} was found: only our own was sampled")),
+            Some(pid) => Some(format!(
+                "no process of the group {pid} was found: only our own was sampled"
+            )),
         };
-        left.observations.extend(reason.map(|r| ("process_telemetry".to_owned(), r.into())));
+        left.observations
+            .extend(reason.map(|r| ("process_telemetry".to_owned(), r.into())));
         left
     }
 }
@@ -232,14 +275,34 @@ mod tests {
         put(root.path(), 20, &stat(20, "a (b) c", 20, 100));
         put(root.path(), 21, &stat(21, "worker", 20, 50));
         put(root.path(), 30, &stat(30, "other", 30, 50));
-        fs::write(root.path().join("proc/20/io"), "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\n").unwrap();
+        fs::write(
+            root.path().join("proc/20/io"),
+            "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\n",
+        )
+        .unwrap();
         let mut reader = reader(root.path());
         let rows = reader.read(0);
-        let seen: Vec<(&str, i64, &str)> = rows.iter().map(|r| (r.role, r.pid, r.name.as_str())).collect();
-        assert_eq!(seen, [("server", 20, "a (b) c"), ("server", 21, "worker"), ("client", 1, "benchtrail")]);
+        let seen: Vec<(&str, i64, &str)> = rows
+            .iter()
+            .map(|r| (r.role, r.pid, r.name.as_str()))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("server", 20, "a (b) c"),
+                ("server", 21, "worker"),
+                ("client", 1, "benchtrail")
+            ]
+        );
         let first = &rows[0];
-        assert_eq!((first.threads, first.memory, first.cpu_ns), (7, 30 * 4096, 1_050_000_000));
-        assert_eq!((first.cpu, first.read, first.written), (None, Some(4096), Some(8192)));
+        assert_eq!(
+            (first.threads, first.memory, first.cpu_ns),
+            (7, 30 * 4096, 1_050_000_000)
+        );
+        assert_eq!(
+            (first.cpu, first.read, first.written),
+            (None, Some(4096), Some(8192))
+        );
         assert_eq!(rows[1].read, None);
         // 50 ticks of 10 ms within a second: half a processor.
         put(root.path(), 20, &stat(20, "a (b) c", 20, 150));

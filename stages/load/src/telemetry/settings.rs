@@ -58,18 +58,28 @@ impl Default for Telemetry {
 impl Telemetry {
     /// Samples nothing.
     pub fn none() -> Self {
-        Self { host: false, processes: false, gpu: Gpu::None, probes: false, ..Self::default() }
+        Self {
+            host: false,
+            processes: false,
+            gpu: Gpu::None,
+            probes: false,
+            ..Self::default()
+        }
     }
 
     /// Returns what is wrong beyond the schema: the keys that lead there and the message.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
         if self.interval < Span::milliseconds(10) {
-            return Some(("interval", format!("an interval is at least 10 ms, got {}", self.interval)));
+            return Some((
+                "interval",
+                format!("an interval is at least 10 ms, got {}", self.interval),
+            ));
         }
         match self.hung_below_w {
-            Some(watts) if !(watts.is_finite() && watts > 0.0) => {
-                Some(("hung-below-w", format!("a power must be above 0 W, got {watts}")))
-            }
+            Some(watts) if !(watts.is_finite() && watts > 0.0) => Some((
+                "hung-below-w",
+                format!("a power must be above 0 W, got {watts}"),
+            )),
             Some(_) if self.gpu == Gpu::None => {
                 Some(("hung-below-w", "without `gpu` no power is read".to_owned()))
             }

@@ -12,7 +12,10 @@ use crate::sheet::Sheet;
 
 /// One sample of one slot of llama.cpp.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `slots_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `slots_table`"
+)]
 pub struct SlotRow {
     pub at_ns: i64,
     pub slot: i64,
@@ -33,19 +36,38 @@ pub fn slots_table(rows: &[SlotRow]) -> Result<Table, TableError> {
         Column::int(name, rows.iter().map(f)).describe(meaning)
     };
     Table::new(vec![
-        int("at_ns", "when the slots were asked for, since the cell's start", |r| Some(r.at_ns)).unit("ns"),
+        int(
+            "at_ns",
+            "when the slots were asked for, since the cell's start",
+            |r| Some(r.at_ns),
+        )
+        .unit("ns"),
         int("slot", "the slot's id", |r| Some(r.slot)),
         Column::boolean("processing", rows.iter().map(|r| r.processing))
             .describe("whether it serves a request; null if untold"),
-        int("task", "the server's number of the request it serves or served last; null if none", |r| r.task),
+        int(
+            "task",
+            "the server's number of the request it serves or served last; null if none",
+            |r| r.task,
+        ),
         int("context_tokens", "context it has", |r| r.context).unit("tok"),
-        int("prompt_tokens", "tokens of its request's prompt; null if untold", |r| r.prompt_tokens)
-            .unit("tok"),
-        int("decoded_tokens", "tokens generated for its request; null if untold", |r| r.decoded_tokens)
-            .unit("tok"),
-        int("remaining_tokens", "tokens its request may still get; null if untold or unlimited", |r| {
-            r.remaining_tokens
-        })
+        int(
+            "prompt_tokens",
+            "tokens of its request's prompt; null if untold",
+            |r| r.prompt_tokens,
+        )
+        .unit("tok"),
+        int(
+            "decoded_tokens",
+            "tokens generated for its request; null if untold",
+            |r| r.decoded_tokens,
+        )
+        .unit("tok"),
+        int(
+            "remaining_tokens",
+            "tokens its request may still get; null if untold or unlimited",
+            |r| r.remaining_tokens,
+        )
         .unit("tok"),
     ])
 }
@@ -53,7 +75,9 @@ pub fn slots_table(rows: &[SlotRow]) -> Result<Table, TableError> {
 /// Reads the answer of `/slots`.
 fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotRow>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
-    let list = document.as_array().ok_or("the answer is no list of slots")?;
+    let list = document
+        .as_array()
+        .ok_or("the answer is no list of slots")?;
     let rows = list.iter().enumerate().map(|(i, slot)| {
         // An object in older builds, a list with one object in newer ones.
         let next = &slot["next_token"];
@@ -84,8 +108,17 @@ impl Slots {
     ///
     /// # Errors
     /// If its file cannot be made.
-    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
-        let sheet = Sheet::create(folder, "slots", slots_table, &[("interval_ms", interval_ms)])?;
+    pub(crate) fn new(
+        folder: &Path,
+        endpoint: Endpoint,
+        interval_ms: &str,
+    ) -> Result<Self, TableError> {
+        let sheet = Sheet::create(
+            folder,
+            "slots",
+            slots_table,
+            &[("interval_ms", interval_ms)],
+        )?;
         Ok(Self { endpoint, sheet })
     }
 }
@@ -109,7 +142,10 @@ impl Companion for Slots {
 
 /// A number in the state a server tells, at the moment it changed.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the columns are described once, in `server_info_table`")]
+#[expect(
+    missing_docs,
+    reason = "the columns are described once, in `server_info_table`"
+)]
 pub struct ServerInfoRow {
     pub at_ns: i64,
     pub name: String,
@@ -146,12 +182,20 @@ fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
     };
     match value {
         Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
-        Value::Array(list) => list.iter().enumerate().for_each(|(i, value)| below(&i.to_string(), value)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(i, value)| below(&i.to_string(), value)),
         Value::Bool(flag) => {
             found.insert(at.clone(), f64::from(u8::from(*flag)));
         }
         Value::Number(number) => {
-            found.extend(number.as_f64().filter(|v| v.is_finite()).map(|v| (at.clone(), v)));
+            found.extend(
+                number
+                    .as_f64()
+                    .filter(|v| v.is_finite())
+                    .map(|v| (at.clone(), v)),
+            );
         }
         Value::Null | Value::String(_) => {}
     }
@@ -169,21 +213,35 @@ impl ServerInfo {
     ///
     /// # Errors
     /// If its file cannot be made.
-    pub(crate) fn new(folder: &Path, endpoint: Endpoint, interval_ms: &str) -> Result<Self, TableError> {
+    pub(crate) fn new(
+        folder: &Path,
+        endpoint: Endpoint,
+        interval_ms: &str,
+    ) -> Result<Self, TableError> {
         let notes = [("interval_ms", interval_ms)];
         let sheet = Sheet::create(folder, "server_info", server_info_table, &notes)?;
-        Ok(Self { endpoint, before: BTreeMap::new(), sheet })
+        Ok(Self {
+            endpoint,
+            before: BTreeMap::new(),
+            sheet,
+        })
     }
 }
 
 /// Returns what is new or changed in a document, and remembers it.
-fn changes(body: &str, at_ns: i64, before: &mut BTreeMap<String, f64>) -> Result<Vec<ServerInfoRow>, String> {
+fn changes(
+    body: &str,
+    at_ns: i64,
+    before: &mut BTreeMap<String, f64>,
+) -> Result<Vec<ServerInfoRow>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let mut found = BTreeMap::new();
     numbers(&document, &mut String::new(), &mut found);
     let mut rows = Vec::new();
     for (name, value) in found.into_iter().take(FOLLOWED) {
-        if before.get(&name) != Some(&value) && (before.len() < FOLLOWED || before.contains_key(&name)) {
+        if before.get(&name) != Some(&value)
+            && (before.len() < FOLLOWED || before.contains_key(&name))
+        {
             before.insert(name.clone(), value);
             rows.push(ServerInfoRow { at_ns, name, value });
         }
@@ -197,7 +255,11 @@ impl Companion for ServerInfo {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
-        for row in changes(&self.endpoint.text("application/json")?, at_ns, &mut self.before)? {
+        for row in changes(
+            &self.endpoint.text("application/json")?,
+            at_ns,
+            &mut self.before,
+        )? {
             self.sheet.push(row).map_err(|e| e.to_string())?;
         }
         Ok(())
@@ -231,7 +293,10 @@ mod tests {
             remaining_tokens: Some(50),
         };
         assert_eq!(rows[0], busy);
-        assert_eq!((rows[1].processing, rows[1].task, rows[1].remaining_tokens), (Some(false), None, None));
+        assert_eq!(
+            (rows[1].processing, rows[1].task, rows[1].remaining_tokens),
+            (Some(false), None, None)
+        );
         assert!(slots(r#"{"error":{"code":501}}"#, 0).is_err() && slots("<html>", 0).is_err());
     }
 
@@ -259,7 +324,11 @@ mod tests {
         let name = "/internal_states/0/last_gen_throughput".to_owned();
         assert_eq!(
             changes(&body(120.5), 3, &mut before).unwrap(),
-            [ServerInfoRow { at_ns: 3, name, value: 120.5 }]
+            [ServerInfoRow {
+                at_ns: 3,
+                name,
+                value: 120.5
+            }]
         );
     }
 }

@@ -90,13 +90,19 @@ impl Smi {
         let other = |e: &dyn std::fmt::Display| Refused::Other(e.to_string());
         let mut child = Command::new(program)
             .arg(format!("--query-gpu={}", fields.join(",")))
-            .args(["--format=csv,noheader,nounits", &format!("--loop-ms={interval_ms}")])
+            .args([
+                "--format=csv,noheader,nounits",
+                &format!("--loop-ms={interval_ms}"),
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .map_err(|e| other(&e))?;
-        let output = child.stdout.take().ok_or_else(|| other(&"its output cannot be read"))?;
+        let output = child
+            .stdout
+            .take()
+            .ok_or_else(|| other(&"its output cannot be read"))?;
         let (sender, lines) = channel();
         let reader = std::thread::Builder::new()
             .name("nvidia-smi".to_owned())
@@ -115,19 +121,32 @@ impl Smi {
             })
             .map_err(|e| other(&e))?;
         let (fields, unknown, ended) = (fields.to_vec(), Vec::new(), None);
-        let mut smi =
-            Self { child, lines, waiting: Vec::new(), reader: Some(reader), fields, unknown, ended };
+        let mut smi = Self {
+            child,
+            lines,
+            waiting: Vec::new(),
+            reader: Some(reader),
+            fields,
+            unknown,
+            ended,
+        };
         let until = Instant::now() + FIRST;
         let mut said = Vec::new();
         loop {
-            match smi.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match smi
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok((at_ns, line)) if smi.row(at_ns, &line).is_some() => {
                     smi.waiting.push((at_ns, line));
                     return Ok(smi);
                 }
                 Ok((_, line)) => {
                     // "Field "x" is not a valid field to query."
-                    let quoted = line.split('"').nth(1).filter(|_| line.contains("not a valid field"));
+                    let quoted = line
+                        .split('"')
+                        .nth(1)
+                        .filter(|_| line.contains("not a valid field"));
                     if let Some(field) = FIELDS.iter().find(|f| quoted == Some(**f)) {
                         return Err(Refused::Field(field));
                     }
@@ -136,10 +155,16 @@ impl Smi {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(Refused::Other(format!("no answer within {} s", FIRST.as_secs())));
+                    return Err(Refused::Other(format!(
+                        "no answer within {} s",
+                        FIRST.as_secs()
+                    )));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status = smi.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                    let status = smi
+                        .child
+                        .wait()
+                        .map_or_else(|e| e.to_string(), |s| s.to_string());
                     said.truncate(2);
                     return Err(Refused::Other(format!("{status}: {}", said.join(" "))));
                 }
@@ -161,7 +186,8 @@ impl Smi {
         };
         let number = |field: &str| text(field)?.parse::<f64>().ok().filter(|v| v.is_finite());
         let mebibytes = |field: &str| Some((number(field)? * 1024.0 * 1024.0) as i64);
-        let mask = text("clocks_event_reasons.active").or_else(|| text("clocks_throttle_reasons.active"));
+        let mask =
+            text("clocks_event_reasons.active").or_else(|| text("clocks_throttle_reasons.active"));
         let mask = mask.and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         Some(GpuRow {
             at_ns,
@@ -195,18 +221,27 @@ impl Source for Smi {
                 Err(std::sync::mpsc::TryRecvError::Empty) => break,
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                     if self.ended.is_none() {
-                        let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                        let status = self
+                            .child
+                            .wait()
+                            .map_or_else(|e| e.to_string(), |s| s.to_string());
                         self.ended = Some(format!("nvidia-smi ended during the run ({status})"));
                     }
                     break;
                 }
             }
         }
-        Ok(lines.iter().filter_map(|(at_ns, line)| self.row(*at_ns, line)).collect())
+        Ok(lines
+            .iter()
+            .filter_map(|(at_ns, line)| self.row(*at_ns, line))
+            .collect())
     }
 
     fn notes(&self) -> Vec<String> {
-        self.unknown.iter().map(|field| format!("nvidia-smi does not know `{field}`")).collect()
+        self.unknown
+            .iter()
+            .map(|field| format!("nvidia-smi does not know `{field}`"))
+            .collect()
     }
 
     fn ended(&self) -> Option<String> {
@@ -264,7 +299,8 @@ mod tests {
 
     #[test]
     fn known_lines_give_known_rows_in_our_units() {
-        let idle = "1, GPU-2, NVIDIA H200, 71.25, 345, 3201, 30, 0, 0, 4, 143771, 0x0000000000000001";
+        let idle =
+            "1, GPU-2, NVIDIA H200, 71.25, 345, 3201, 30, 0, 0, 4, 143771, 0x0000000000000001";
         let mut smi = start(&format!("echo '{H200}'; echo '{idle}'; exec sleep 60")).unwrap();
         let rows = rows(&mut smi, 2);
         let expected = GpuRow {
@@ -291,12 +327,26 @@ mod tests {
 
     #[test]
     fn what_is_not_available_is_null() {
-        let line = "0, GPU-1, Tesla, [N/A], [Not Supported], N/A, 40, [Unknown Error], , 1, 2, [N/A]";
+        let line =
+            "0, GPU-1, Tesla, [N/A], [Not Supported], N/A, 40, [Unknown Error], , 1, 2, [N/A]";
         let mut smi = start(&format!("echo '{line}'; exec sleep 60")).unwrap();
         let row = rows(&mut smi, 1).remove(0);
-        assert_eq!((row.power, row.sm_clock, row.memory_clock), (None, None, None));
-        assert_eq!((row.sm_utilisation, row.memory_utilisation, row.throttle_reasons), (None, None, None));
-        assert_eq!((row.temperature, row.memory_used), (Some(40.0), Some(1_048_576)));
+        assert_eq!(
+            (row.power, row.sm_clock, row.memory_clock),
+            (None, None, None)
+        );
+        assert_eq!(
+            (
+                row.sm_utilisation,
+                row.memory_utilisation,
+                row.throttle_reasons
+            ),
+            (None, None, None)
+        );
+        assert_eq!(
+            (row.temperature, row.memory_used),
+            (Some(40.0), Some(1_048_576))
+        );
     }
 
     #[test]
@@ -322,25 +372,40 @@ mod tests {
             assert!(smi.rows(0).unwrap().is_empty());
             std::thread::yield_now();
         }
-        assert!(smi.ended().unwrap().contains("exit status: 9"), "{:?}", smi.ended());
+        assert!(
+            smi.ended().unwrap().contains("exit status: 9"),
+            "{:?}",
+            smi.ended()
+        );
     }
 
     #[test]
     fn lines_that_come_late_are_stamped_when_they_come() {
-        let mut smi = start(&format!("echo '{H200}'; sleep 0.3; echo '{H200}'; exec sleep 60")).unwrap();
+        let mut smi = start(&format!(
+            "echo '{H200}'; sleep 0.3; echo '{H200}'; exec sleep 60"
+        ))
+        .unwrap();
         let rows = rows(&mut smi, 2);
         assert!(rows[1].at_ns - rows[0].at_ns >= 250_000_000);
     }
 
     #[test]
     fn a_program_that_fails_is_quoted() {
-        let error = start("echo 'NVIDIA-SMI has failed: no driver'; exit 9").err().unwrap();
-        assert_eq!(error, "nvidia-smi: exit status: 9: NVIDIA-SMI has failed: no driver");
+        let error = start("echo 'NVIDIA-SMI has failed: no driver'; exit 9")
+            .err()
+            .unwrap();
+        assert_eq!(
+            error,
+            "nvidia-smi: exit status: 9: NVIDIA-SMI has failed: no driver"
+        );
     }
 
     #[test]
     fn lines_of_something_else_are_no_rows() {
-        let mut smi = start(&format!("echo '{H200}'; echo 'a, b'; echo '{H200}'; exec sleep 60")).unwrap();
+        let mut smi = start(&format!(
+            "echo '{H200}'; echo 'a, b'; echo '{H200}'; exec sleep 60"
+        ))
+        .unwrap();
         assert_eq!(rows(&mut smi, 2).len(), 2);
     }
 }

@@ -13,25 +13,42 @@ const MAX_TURNS: u32 = 10_000;
 impl Workload {
     /// Returns what is wrong with the definition beyond its schema: keys that lead there, message.
     pub(crate) fn problems(&self) -> Problems {
-        let mut check = Check { tokenizer: self.tokenizer.is_some(), problems: Vec::new() };
+        let mut check = Check {
+            tokenizer: self.tokenizer.is_some(),
+            problems: Vec::new(),
+        };
         check.source(&self.prompts, &mut vec!["prompts".to_owned()]);
         check.output(&self.output, &["output".to_owned()]);
         if !(self.sampling.temperature.is_finite() && self.sampling.temperature >= 0.0) {
-            let message = format!("temperature must be 0 or more, got {}", self.sampling.temperature);
+            let message = format!(
+                "temperature must be 0 or more, got {}",
+                self.sampling.temperature
+            );
             check.say(&["sampling".to_owned(), "temperature".to_owned()], message);
         }
         check.sessions(self);
         if let Some(structured) = &self.structured {
             let route = ["structured".to_owned()];
             if structured.schema.is_some() == structured.file.is_some() {
-                check.say(&route, "structured output has either `schema` or `file`".to_owned());
+                check.say(
+                    &route,
+                    "structured output has either `schema` or `file`".to_owned(),
+                );
             }
-            if let Some(Err(error)) = structured.schema.as_ref().map(crate::structured::Validator::new) {
+            if let Some(Err(error)) = structured
+                .schema
+                .as_ref()
+                .map(crate::structured::Validator::new)
+            {
                 check.say(&[&route[..], &["schema".to_owned()]].concat(), error);
             }
             if self.asks_exactly() {
-                let message = "structured output ends where its schema says, so `mode: exact` cannot be kept";
-                check.say(&["output".to_owned(), "mode".to_owned()], message.to_owned());
+                let message =
+                    "structured output ends where its schema says, so `mode: exact` cannot be kept";
+                check.say(
+                    &["output".to_owned(), "mode".to_owned()],
+                    message.to_owned(),
+                );
             }
         }
         check.problems
@@ -39,10 +56,15 @@ impl Workload {
 
     fn asks_exactly(&self) -> bool {
         fn within(source: &Source) -> bool {
-            let Source::Mixture(parts) = source else { return false };
-            let exact =
-                |output: &Option<Output>| output.as_ref().is_some_and(|o| o.mode == OutputMode::Exact);
-            parts.iter().any(|part| exact(&part.output) || within(&part.prompts))
+            let Source::Mixture(parts) = source else {
+                return false;
+            };
+            let exact = |output: &Option<Output>| {
+                output.as_ref().is_some_and(|o| o.mode == OutputMode::Exact)
+            };
+            parts
+                .iter()
+                .any(|part| exact(&part.output) || within(&part.prompts))
         }
         self.output.mode == OutputMode::Exact || within(&self.prompts)
     }
@@ -108,7 +130,10 @@ impl Check {
                     self.say(route, "there must be at least one prefix".to_owned());
                 }
                 if !(0.0..=1.0).contains(&shared.fraction) {
-                    self.say(route, format!("fraction must be from 0 to 1, got {}", shared.fraction));
+                    self.say(
+                        route,
+                        format!("fraction must be from 0 to 1, got {}", shared.fraction),
+                    );
                 }
             }
             Source::Mixture(parts) => {
@@ -137,14 +162,20 @@ impl Check {
             Source::Dataset(dataset) => {
                 route.push("dataset".to_owned());
                 if dataset.recorded_output {
-                    self.needs_tokenizer(&[&route[..], &["recorded-output".to_owned()]].concat(), "this");
+                    self.needs_tokenizer(
+                        &[&route[..], &["recorded-output".to_owned()]].concat(),
+                        "this",
+                    );
                 }
             }
             Source::Trace(trace) => {
                 route.push("trace".to_owned());
                 if !(trace.words_per_token.is_finite() && trace.words_per_token > 0.0) {
                     let given = trace.words_per_token;
-                    self.say(route, format!("words-per-token must be above 0, got {given}"));
+                    self.say(
+                        route,
+                        format!("words-per-token must be above 0, got {given}"),
+                    );
                 }
             }
         }
@@ -152,11 +183,16 @@ impl Check {
     }
 
     fn sessions(&mut self, workload: &Workload) {
-        let Some(sessions) = &workload.sessions else { return };
+        let Some(sessions) = &workload.sessions else {
+            return;
+        };
         let route = |key: &str| vec!["sessions".to_owned(), key.to_owned()];
         match &sessions.turns {
             None if !matches!(workload.prompts, Source::Dataset(_)) => {
-                self.say(&["sessions".to_owned()], "how many `turns` a session has is not said".to_owned());
+                self.say(
+                    &["sessions".to_owned()],
+                    "how many `turns` a session has is not said".to_owned(),
+                );
             }
             None => {}
             Some(Turns::Fixed(n)) => self.turns(*n, *n, &route("turns")),
@@ -184,8 +220,13 @@ impl Check {
                     self.say(&at, GIVEN.to_owned());
                 }
             }
-            None if !is_drawn(&workload.prompts) && !matches!(workload.prompts, Source::Dataset(_)) => {
-                self.say(&["sessions".to_owned()], format!("{GIVEN}: add `follow-up`"));
+            None if !is_drawn(&workload.prompts)
+                && !matches!(workload.prompts, Source::Dataset(_)) =>
+            {
+                self.say(
+                    &["sessions".to_owned()],
+                    format!("{GIVEN}: add `follow-up`"),
+                );
             }
             None => {}
         }
@@ -205,8 +246,7 @@ impl Check {
     }
 }
 
-const GIVEN: &str =
-    "the turns after the first are drawn from `words`, `shared-prefix`, `corpus` or a mixture of them";
+const GIVEN: &str = "the turns after the first are drawn from `words`, `shared-prefix`, `corpus` or a mixture of them";
 
 /// Whether as many prompts as one likes can be drawn from a source.
 fn is_drawn(source: &Source) -> bool {

@@ -98,7 +98,10 @@ fn all() -> f64 {
     1.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
 fn is_all(fraction: &f64) -> bool {
     *fraction == 1.0
 }
@@ -230,6 +233,10 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self { temperature: 0.0, top_p: None, seed: Some(1) }
+        Self {
+            temperature: 0.0,
+            top_p: None,
+            seed: Some(1),
+        }
     }
 }

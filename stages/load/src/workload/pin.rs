@@ -13,11 +13,20 @@ use crate::trace::read_trace;
 /// If a file cannot be read or is not the one declared.
 pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), Unusable> {
     pin_source(&mut workload.prompts, library)?;
-    if let Some(source) = workload.sessions.as_mut().and_then(|s| s.follow_up.as_mut()) {
+    if let Some(source) = workload
+        .sessions
+        .as_mut()
+        .and_then(|s| s.follow_up.as_mut())
+    {
         pin_source(source, library)?;
     }
     if let Some(Tokenizer::File(tokenizer)) = &mut workload.tokenizer {
-        pin_file("tokenizer", &mut tokenizer.file, &mut tokenizer.digest, library)?;
+        pin_file(
+            "tokenizer",
+            &mut tokenizer.file,
+            &mut tokenizer.digest,
+            library,
+        )?;
     }
     if let Some(structured) = &mut workload.structured
         && let Some(file) = &structured.file
@@ -51,7 +60,10 @@ pub(crate) fn pin_file(
     let found = source.digest.to_string();
     if digest.as_ref().is_some_and(|digest| *digest != found) {
         return Err(Unusable {
-            message: format!("{what} {} has the digest {found}, not the one declared", source.path.display()),
+            message: format!(
+                "{what} {} has the digest {found}, not the one declared",
+                source.path.display()
+            ),
             hint: "correct `digest`, or restore the file".to_owned(),
         });
     }
@@ -67,21 +79,29 @@ fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable
             None => Ok(()),
         },
         Source::Corpus(corpus) => pin_file("corpus", &mut corpus.file, &mut corpus.digest, library),
-        Source::Dataset(dataset) => pin_file("dataset", &mut dataset.file, &mut dataset.digest, library),
-        Source::Mixture(parts) => {
-            parts.iter_mut().try_for_each(|part| pin_source(&mut part.prompts, library))
+        Source::Dataset(dataset) => {
+            pin_file("dataset", &mut dataset.file, &mut dataset.digest, library)
         }
+        Source::Mixture(parts) => parts
+            .iter_mut()
+            .try_for_each(|part| pin_source(&mut part.prompts, library)),
         Source::Trace(trace) => {
             pin_file("trace", &mut trace.file, &mut trace.digest, library)?;
             // What is wrong with its rows is told while planning, too.
             read_trace(&trace.file, trace.digest.as_deref())
                 .map(drop)
-                .map_err(|message| Unusable { message, hint: "correct the trace".to_owned() })
+                .map_err(|message| Unusable {
+                    message,
+                    hint: "correct the trace".to_owned(),
+                })
         }
         Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
     }
 }
 
 fn of(what: &str, unusable: Unusable) -> Unusable {
-    Unusable { message: format!("{what} {}", unusable.message), ..unusable }
+    Unusable {
+        message: format!("{what} {}", unusable.message),
+        ..unusable
+    }
 }

@@ -30,12 +30,18 @@ fn small(bound: Bound) -> Calibration {
         bound,
         ..Grid::default()
     };
-    let origin = Origin { seed: 3, replicate: Coordinates::default() };
+    let origin = Origin {
+        seed: 3,
+        replicate: Coordinates::default(),
+    };
     calibrate(&grid, &launcher(), &origin, &Control::quiet()).unwrap()
 }
 
 fn wide() -> Bound {
-    Bound { p50: Span::seconds(100), p99: Span::seconds(100) }
+    Bound {
+        p50: Span::seconds(100),
+        p99: Span::seconds(100),
+    }
 }
 
 #[test]
@@ -46,7 +52,10 @@ fn every_request_is_found_in_the_servers_log_and_compared_one_by_one() {
         assert_eq!((point.joined, point.lost), (point.point.requests, 0));
         let n = |metric: &str| point.errors_of(metric).unwrap().absolute.n as u64;
         let requests = point.point.requests;
-        assert_eq!((n("ttft"), n("e2e"), n("send_lag")), (requests, requests, requests));
+        assert_eq!(
+            (n("ttft"), n("e2e"), n("send_lag")),
+            (requests, requests, requests)
+        );
         assert_eq!((n("stamp"), n("icl")), (requests * 8, requests * 7));
         // What the server did is known: it waits at least so long, whatever the machine does.
         assert!(point.errors_of("ttft").unwrap().truth.min >= 5.0);
@@ -62,8 +71,17 @@ fn the_covered_range_is_what_keeps_the_bound_and_nothing_keeps_an_impossible_one
     let calibration = small(wide());
     let covered = calibration.covered().unwrap();
     assert_eq!(calibration.instrument()["points_within_bound"], json!(3));
-    assert!(covered.chunk_rate > 0.0 && covered.concurrency >= 4, "{covered:?}");
-    let nothing = Calibration { bound: Bound { p50: Span::default(), p99: Span::default() }, ..calibration };
+    assert!(
+        covered.chunk_rate > 0.0 && covered.concurrency >= 4,
+        "{covered:?}"
+    );
+    let nothing = Calibration {
+        bound: Bound {
+            p50: Span::default(),
+            p99: Span::default(),
+        },
+        ..calibration
+    };
     assert_eq!(nothing.covered(), None);
     assert_eq!(nothing.instrument()["covered"], json!(null));
 }
@@ -72,24 +90,59 @@ fn the_covered_range_is_what_keeps_the_bound_and_nothing_keeps_an_impossible_one
 fn the_table_has_a_row_for_each_point_and_metric_with_the_machine() {
     let table = small(wide()).table().unwrap();
     assert_eq!(table.rows(), 15);
-    let metrics: Vec<_> = table.text("metric").unwrap().into_iter().take(5).flatten().collect();
+    let metrics: Vec<_> = table
+        .text("metric")
+        .unwrap()
+        .into_iter()
+        .take(5)
+        .flatten()
+        .collect();
     assert_eq!(metrics, ["ttft", "e2e", "icl", "stamp", "send_lag"]);
     assert_eq!(table.unit("cpu_per_chunk").as_deref(), Some("us"));
-    assert!(table.names().iter().all(|name| table.description(name).is_some()));
-    assert!(table.boolean("within_bound").unwrap().iter().all(|kept| *kept == Some(true)));
+    assert!(
+        table
+            .names()
+            .iter()
+            .all(|name| table.description(name).is_some())
+    );
+    assert!(
+        table
+            .boolean("within_bound")
+            .unwrap()
+            .iter()
+            .all(|kept| *kept == Some(true))
+    );
 }
 
 #[test]
 fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
     let kind = Calibrate::default();
-    let full = kind.canonical(&json!({"concurrency": [2], "gap": ["1000 us"]}), &NoShelf).unwrap();
-    assert_eq!((&full["gap"], &full["bound"]["p99"]), (&json!(["1 ms"]), &json!("20 ms")));
+    let full = kind
+        .canonical(&json!({"concurrency": [2], "gap": ["1000 us"]}), &NoShelf)
+        .unwrap();
+    assert_eq!(
+        (&full["gap"], &full["bound"]["p99"]),
+        (&json!(["1 ms"]), &json!("20 ms"))
+    );
     assert_eq!(kind.canonical(&full, &NoShelf).unwrap(), full);
-    let wrong = kind.canonical(&json!({"rate": [0.0], "tokens": 1}), &NoShelf).unwrap_err();
+    let wrong = kind
+        .canonical(&json!({"rate": [0.0], "tokens": 1}), &NoShelf)
+        .unwrap_err();
     assert_eq!(wrong.len(), 2);
-    let wrong = kind.canonical(&json!({"account": {"requests": 0, "tokens": 1}}), &NoShelf).unwrap_err();
-    let told: Vec<&str> = wrong.iter().map(|problem| problem.message.as_str()).collect();
-    assert_eq!(told, ["requests must be at least 1, got 0", "tokens must be at least 2, got 1"]);
+    let wrong = kind
+        .canonical(&json!({"account": {"requests": 0, "tokens": 1}}), &NoShelf)
+        .unwrap_err();
+    let told: Vec<&str> = wrong
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "requests must be at least 1, got 0",
+            "tokens must be at least 2, got 1"
+        ]
+    );
 }
 
 /// A calibration of a moment, with the account of a server over an API.
@@ -104,11 +157,26 @@ fn parameters(api: &str) -> Json {
 /// Runs the stage, or its rehearsal, with a server that takes 20 ms to its first token among the needs.
 fn with_a_server(api: &str, rehearsed: bool) -> Done {
     let ttft = std::time::Duration::from_millis(20);
-    let server = ReferenceServer::start(Behaviour { ttft, ..Behaviour::default() }).unwrap();
-    let kind = Calibrate { launcher: Some(launcher()) };
-    run_as(&json!({"base_url": server.url()}), &parameters(api), 1, &|job| {
-        if rehearsed { kind.rehearse(job, 1.0) } else { kind.run(job) }
+    let server = ReferenceServer::start(Behaviour {
+        ttft,
+        ..Behaviour::default()
     })
+    .unwrap();
+    let kind = Calibrate {
+        launcher: Some(launcher()),
+    };
+    run_as(
+        &json!({"base_url": server.url()}),
+        &parameters(api),
+        1,
+        &|job| {
+            if rehearsed {
+                kind.rehearse(job, 1.0)
+            } else {
+                kind.run(job)
+            }
+        },
+    )
     .unwrap()
 }
 
@@ -124,32 +192,61 @@ fn what_a_server_does_not_account_for_is_told_by_clients_and_metric() {
     }
     // The server says that the prompt took it 1.5 ms and the rest 2.5, and takes 20 ms.
     let least = account.float("min").unwrap();
-    assert!(least[0].unwrap() >= 18.5 && least[1].unwrap() >= 16.0, "{least:?}");
+    assert!(
+        least[0].unwrap() >= 18.5 && least[1].unwrap() >= 16.0,
+        "{least:?}"
+    );
     assert_eq!(account.unit("p99").as_deref(), Some("ms"));
-    assert!(account.names().iter().all(|name| account.description(name).is_some()));
+    assert!(
+        account
+            .names()
+            .iter()
+            .all(|name| account.description(name).is_some())
+    );
     assert!(!done.observations.contains_key("server_account"));
 }
 
 #[test]
 fn a_server_that_tells_no_timings_leaves_no_account_and_the_reason() {
     let done = with_a_server("openai-completions", false);
-    assert!(done.outputs.iter().all(|output| output.name != "server_account"));
-    assert_eq!(done.observations["server_account"], "absent: the server's answers tell no timings");
+    assert!(
+        done.outputs
+            .iter()
+            .all(|output| output.name != "server_account")
+    );
+    assert_eq!(
+        done.observations["server_account"],
+        "absent: the server's answers tell no timings"
+    );
     assert!(table(&done.outputs, "calibration").rows() > 0);
 }
 
 #[test]
 fn a_dry_run_makes_up_the_tables_that_a_run_leaves() {
-    let (measured, made_up) =
-        (with_a_server("llama-cpp-completion", false), with_a_server("llama-cpp-completion", true));
+    let (measured, made_up) = (
+        with_a_server("llama-cpp-completion", false),
+        with_a_server("llama-cpp-completion", true),
+    );
     let shape = |done: &Done, name: &str| {
         let table = table(&done.outputs, name);
-        (table.names().iter().map(ToString::to_string).collect::<Vec<_>>(), table.rows())
+        (
+            table
+                .names()
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>(),
+            table.rows(),
+        )
     };
     for name in ["calibration", "server_account"] {
         assert_eq!(shape(&made_up, name), shape(&measured, name), "{name}");
     }
-    assert!(made_up.outputs.iter().any(|output| output.name == "instrument"));
+    assert!(
+        made_up
+            .outputs
+            .iter()
+            .any(|output| output.name == "instrument")
+    );
 }
 
 #[test]
@@ -165,17 +262,40 @@ fn a_calibration_over_tls_trusts_a_certificate_of_its_own_and_says_so() {
         tls: true,
         ..Grid::default()
     };
-    let origin = Origin { seed: 3, replicate: Coordinates::default() };
+    let origin = Origin {
+        seed: 3,
+        replicate: Coordinates::default(),
+    };
     let calibration = calibrate(&grid, &launcher(), &origin, &Control::quiet()).unwrap();
     assert_eq!(calibration.points[0].lost, 0);
     assert_eq!(calibration.instrument()["tls"], json!(true));
-    assert!(calibration.table().unwrap().boolean("tls").unwrap().iter().all(|tls| *tls == Some(true)));
-    assert!(small(wide()).table().unwrap().boolean("tls").unwrap().iter().all(|tls| *tls == Some(false)));
+    assert!(
+        calibration
+            .table()
+            .unwrap()
+            .boolean("tls")
+            .unwrap()
+            .iter()
+            .all(|tls| *tls == Some(true))
+    );
+    assert!(
+        small(wide())
+            .table()
+            .unwrap()
+            .boolean("tls")
+            .unwrap()
+            .iter()
+            .all(|tls| *tls == Some(false))
+    );
 }
 
 #[test]
 fn a_run_states_how_late_its_stamps_may_be() {
-    let run = Run { arrival: Arrival::Constant(Rate { rate: 200.0 }), requests: 40, ..Run::default() };
+    let run = Run {
+        arrival: Arrival::Constant(Rate { rate: 200.0 }),
+        requests: 40,
+        ..Run::default()
+    };
     let (result, _server) = run.send();
     let health = result.cell.health.clone().unwrap();
     // 40 arrivals over 195 ms: a probe every 5 ms has nearly as many ticks.
@@ -185,15 +305,32 @@ fn a_run_states_how_late_its_stamps_may_be() {
     assert!(health.stamp_error_bound_ms.unwrap() >= p99);
     assert!(health.verdict.is_some());
     assert!(health.chunks_per_read.unwrap() >= 1.0);
-    let cell = tables(&run.spec(), &result).unwrap().into_iter().find(|(name, _)| *name == "cell").unwrap().1;
-    assert_eq!(cell.float("stamp_error_bound").unwrap(), [health.stamp_error_bound_ms]);
-    assert_eq!(cell.text("client_verdict").unwrap(), [health.verdict.map(|v| v.word())]);
+    let cell = tables(&run.spec(), &result)
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| *name == "cell")
+        .unwrap()
+        .1;
+    assert_eq!(
+        cell.float("stamp_error_bound").unwrap(),
+        [health.stamp_error_bound_ms]
+    );
+    assert_eq!(
+        cell.text("client_verdict").unwrap(),
+        [health.verdict.map(|v| v.word())]
+    );
     assert_eq!(cell.unit("wake_lag_p99").as_deref(), Some("ms"));
 }
 
 #[test]
 fn an_unknown_argument_of_the_server_is_an_error_of_the_calibration() {
-    let wrong = Launcher { arguments: vec!["--nonsense".into(), "1".into()], ..launcher() };
+    let wrong = Launcher {
+        arguments: vec!["--nonsense".into(), "1".into()],
+        ..launcher()
+    };
     let error = wrong.start(&[]).unwrap_err().to_string();
-    assert!(error.ends_with("ended without telling where it serves"), "{error}");
+    assert!(
+        error.ends_with("ended without telling where it serves"),
+        "{error}"
+    );
 }

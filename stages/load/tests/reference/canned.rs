@@ -40,24 +40,40 @@ impl Canned {
     /// Returns the bodies sent to a path, in order.
     pub(crate) fn bodies(&self, path: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|(p, _)| p == path).map(|(_, body)| body.clone()).collect()
+        asked
+            .iter()
+            .filter(|(p, _)| p == path)
+            .map(|(_, body)| body.clone())
+            .collect()
     }
 }
 
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<(String, Value)>>, answer: &dyn Fn(&Asked) -> Pieces) {
+fn serve(
+    mut stream: TcpStream,
+    log: &Mutex<Vec<(String, Value)>>,
+    answer: &dyn Fn(&Asked) -> Pieces,
+) {
     stream.set_nodelay(true).unwrap();
     let (mut bytes, mut piece) = (Vec::new(), [0_u8; 4096]);
     let (head, length) = loop {
-        let Ok(got) = stream.read(&mut piece) else { return };
+        let Ok(got) = stream.read(&mut piece) else {
+            return;
+        };
         if got == 0 {
             return;
         }
         bytes.extend_from_slice(&piece[..got]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some(end) = text.find("\r\n\r\n") else { continue };
+        let Some(end) = text.find("\r\n\r\n") else {
+            continue;
+        };
         let length = text[..end]
             .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned))
+            .find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("content-length: ")
+                    .map(str::to_owned)
+            })
             .map_or(0, |value| value.parse::<usize>().unwrap());
         if bytes.len() >= end + 4 + length {
             break (end + 4, length);
@@ -66,7 +82,11 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<(String, Value)>>, answer: &dyn 
     let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
     let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let body = serde_json::from_slice(&bytes[head..head + length]).unwrap_or_default();
-    let asked = Asked { head: text, path, body };
+    let asked = Asked {
+        head: text,
+        path,
+        body,
+    };
     let pieces = answer(&asked);
     log.lock().unwrap().push((asked.path, asked.body));
     for piece in pieces {
@@ -86,7 +106,10 @@ pub(crate) fn head(media: &str) -> Vec<u8> {
 /// A streamed chat answer of these events' data.
 pub(crate) fn events(data: &[Value]) -> Pieces {
     let mut pieces = vec![head("text/event-stream")];
-    pieces.extend(data.iter().map(|value| format!("data: {value}\n\n").into_bytes()));
+    pieces.extend(
+        data.iter()
+            .map(|value| format!("data: {value}\n\n").into_bytes()),
+    );
     pieces.push(b"data: [DONE]\n\n".to_vec());
     pieces
 }

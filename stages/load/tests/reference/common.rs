@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Phase,
-    Prompt, PromptSet, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode,
+    Phase, Prompt, PromptSet, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words,
+    Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -42,33 +43,53 @@ impl Default for Run {
 }
 
 pub(crate) fn closed(clients: u32) -> Arrival {
-    Arrival::ClosedLoop(ClosedLoop { clients, think_time: Span::default() })
+    Arrival::ClosedLoop(ClosedLoop {
+        clients,
+        think_time: Span::default(),
+    })
 }
 
 /// Time enough between tokens for each to be read by itself.
 pub(crate) fn paced() -> Behaviour {
-    Behaviour { gap: Duration::from_millis(20), ..Behaviour::default() }
+    Behaviour {
+        gap: Duration::from_millis(20),
+        ..Behaviour::default()
+    }
 }
 
 impl Run {
     pub(crate) fn with(fault: Fault) -> Self {
-        let behaviour = Behaviour { faults: Faults::all(fault), ..Behaviour::default() };
-        Self { behaviour, ..Self::default() }
+        let behaviour = Behaviour {
+            faults: Faults::all(fault),
+            ..Behaviour::default()
+        };
+        Self {
+            behaviour,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words { length: Count::Fixed(self.words).into() }),
+            prompts: Source::Words(Words {
+                length: Count::Fixed(self.words).into(),
+            }),
             system: None,
-            output: Output { tokens: Count::Fixed(self.tokens), mode: OutputMode::Exact },
+            output: Output {
+                tokens: Count::Fixed(self.tokens),
+                mode: OutputMode::Exact,
+            },
             sampling: Sampling::default(),
             sessions: None,
             structured: None,
             tokenizer: None,
             extra: Default::default(),
         };
-        let origin = Origin { seed: 7, replicate: Coordinates::default() };
+        let origin = Origin {
+            seed: 7,
+            replicate: Coordinates::default(),
+        };
         LoadSpec {
             prompts: PromptSet::generate(&workload, &origin, self.warmup, self.requests).unwrap(),
             workload,

@@ -5,14 +5,20 @@ use std::time::Duration;
 use crate::common::{Run, closed, paced, statuses};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Delivery, Ending, LoadResult, RequestRow, RequestStatus, Span, Timeouts, TokenSource, run_load,
+    Api, Delivery, Ending, LoadResult, RequestRow, RequestStatus, Span, Timeouts, TokenSource,
+    run_load,
 };
 use pipeline::stage::{CellStatus, Control};
 
 /// Sends six requests that all meet a fault; they must all become the same kind of row.
 fn all_become(fault: Fault, status: RequestStatus) -> LoadResult {
     let result = Run::with(fault).result();
-    assert_eq!(statuses(&result), [status; 6], "{:?}", result.requests[0].error);
+    assert_eq!(
+        statuses(&result),
+        [status; 6],
+        "{:?}",
+        result.requests[0].error
+    );
     assert_eq!(result.ending, Ending::Complete);
     result
 }
@@ -24,17 +30,32 @@ fn error(row: &RequestRow) -> &str {
 #[test]
 fn a_refused_connection_is_refused_and_many_mean_the_server_is_gone() {
     let url = ReferenceServer::start(Behaviour::default()).unwrap().url();
-    let run = Run { requests: 100, ..Run::default() };
+    let run = Run {
+        requests: 100,
+        ..Run::default()
+    };
     let result = run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
     assert_eq!(result.ending, Ending::Gone);
     assert!(result.requests.len() < 20);
-    assert!(statuses(&result).iter().all(|s| *s == RequestStatus::Refused));
-    assert!(result.requests.iter().all(|r| r.sent_ns.is_none() && r.send_lag_ns.is_none()));
+    assert!(
+        statuses(&result)
+            .iter()
+            .all(|s| *s == RequestStatus::Refused)
+    );
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|r| r.sent_ns.is_none() && r.send_lag_ns.is_none())
+    );
 }
 
 #[test]
 fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let _inside = runtime.enter();
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -48,14 +69,25 @@ fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
     .collect();
     assert!(waiting.len() < 16);
     let run = Run {
-        timeouts: Timeouts { connect: Span::milliseconds(50), ..Timeouts::default() },
+        timeouts: Timeouts {
+            connect: Span::milliseconds(50),
+            ..Timeouts::default()
+        },
         requests: 2,
         ..Run::default()
     };
-    let result = run_load(&run.spec(), &run.target(format!("http://{address}")), &Control::quiet()).unwrap();
+    let result = run_load(
+        &run.spec(),
+        &run.target(format!("http://{address}")),
+        &Control::quiet(),
+    )
+    .unwrap();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     for row in &result.requests {
-        assert_eq!((error(row), row.sent_ns, row.send_lag_ns), ("connect timeout", None, None));
+        assert_eq!(
+            (error(row), row.sent_ns, row.send_lag_ns),
+            ("connect timeout", None, None)
+        );
     }
 }
 
@@ -64,7 +96,10 @@ fn overload_is_an_http_error_with_its_code_and_retry_after() {
     for code in [429, 503] {
         let result = all_become(Fault::Status(code), RequestStatus::HttpError);
         let row = &result.requests[0];
-        assert_eq!((row.http_status, row.retry_after_s), (Some(i64::from(code)), Some(7)));
+        assert_eq!(
+            (row.http_status, row.retry_after_s),
+            (Some(i64::from(code)), Some(7))
+        );
         assert_eq!(error(row), format!("HTTP {code}: not now"));
     }
 }
@@ -72,7 +107,12 @@ fn overload_is_an_http_error_with_its_code_and_retry_after() {
 #[test]
 fn a_client_error_has_no_tokens_and_keeps_its_message() {
     let result = all_become(Fault::Status(400), RequestStatus::HttpError);
-    assert!(result.requests.iter().all(|r| r.output_tokens.is_none() && r.first_token_ns.is_none()));
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|r| r.output_tokens.is_none() && r.first_token_ns.is_none())
+    );
     assert!(result.chunks.is_empty());
 }
 
@@ -100,7 +140,10 @@ fn a_close_in_the_stream_is_a_truncated_stream() {
 #[test]
 fn a_fresh_connection_closed_before_any_byte_is_not_replayed() {
     let result = Run::with(Fault::CloseBeforeAnswer).result();
-    assert_eq!(result.statuses(), [(RequestStatus::ConnectionReset, 6)].into());
+    assert_eq!(
+        result.statuses(),
+        [(RequestStatus::ConnectionReset, 6)].into()
+    );
     // The two connections opened ahead may have died of idling, so their requests are replayed;
     // nothing else is.
     let superseded: Vec<_> = result.requests.iter().filter(|r| r.superseded).collect();
@@ -112,12 +155,30 @@ fn a_fresh_connection_closed_before_any_byte_is_not_replayed() {
 fn a_dead_kept_alive_connection_is_replayed_once_and_recorded() {
     for fault in [Fault::CloseBeforeAnswer, Fault::ResetBeforeAnswer] {
         // Request 1 arrives on a connection that served before, and meets a close.
-        let behaviour = Behaviour { faults: Faults(vec![(1..2, fault)]), ..Behaviour::default() };
-        let result = Run { behaviour, arrival: closed(1), ..Run::default() }.result();
-        let attempts: Vec<_> = result.requests.iter().filter(|r| r.request_id == 1).collect();
+        let behaviour = Behaviour {
+            faults: Faults(vec![(1..2, fault)]),
+            ..Behaviour::default()
+        };
+        let result = Run {
+            behaviour,
+            arrival: closed(1),
+            ..Run::default()
+        }
+        .result();
+        let attempts: Vec<_> = result
+            .requests
+            .iter()
+            .filter(|r| r.request_id == 1)
+            .collect();
         assert_eq!((attempts.len(), result.requests.len()), (2, 7));
-        assert_eq!((attempts[0].status, attempts[0].superseded), (RequestStatus::ConnectionReset, true));
-        assert_eq!((attempts[1].status, attempts[1].attempt), (RequestStatus::Ok, 2));
+        assert_eq!(
+            (attempts[0].status, attempts[0].superseded),
+            (RequestStatus::ConnectionReset, true)
+        );
+        assert_eq!(
+            (attempts[1].status, attempts[1].attempt),
+            (RequestStatus::Ok, 2)
+        );
         assert_eq!(attempts[0].scheduled_ns, attempts[1].scheduled_ns);
         assert!(attempts[1].connect_ns.is_some());
         assert_eq!(result.statuses(), [(RequestStatus::Ok, 6)].into());
@@ -126,7 +187,11 @@ fn a_dead_kept_alive_connection_is_replayed_once_and_recorded() {
 
 #[test]
 fn a_server_that_closes_at_once_gets_fresh_connections() {
-    let run = Run { requests: 30, arrival: closed(1), ..Run::with(Fault::CloseAfterAnswer) };
+    let run = Run {
+        requests: 30,
+        arrival: closed(1),
+        ..Run::with(Fault::CloseAfterAnswer)
+    };
     let result = run.result();
     assert_eq!(result.statuses(), [(RequestStatus::Ok, 30)].into());
     // Only the first reuse may have failed.
@@ -136,9 +201,20 @@ fn a_server_that_closes_at_once_gets_fresh_connections() {
 
 #[test]
 fn a_stall_before_the_first_token_ends_with_its_limit() {
-    for (fault, head) in [(Fault::StallBeforeHead, false), (Fault::StallBeforeFirstToken, true)] {
-        let timeouts = Timeouts { first_token: Span::milliseconds(50), ..Timeouts::default() };
-        let result = Run { timeouts, requests: 2, ..Run::with(fault) }.result();
+    for (fault, head) in [
+        (Fault::StallBeforeHead, false),
+        (Fault::StallBeforeFirstToken, true),
+    ] {
+        let timeouts = Timeouts {
+            first_token: Span::milliseconds(50),
+            ..Timeouts::default()
+        };
+        let result = Run {
+            timeouts,
+            requests: 2,
+            ..Run::with(fault)
+        }
+        .result();
         assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
         assert_eq!(error(&result.requests[0]), "first-token timeout");
         assert_eq!(result.requests[0].headers_ns.is_some(), head);
@@ -147,8 +223,16 @@ fn a_stall_before_the_first_token_ends_with_its_limit() {
 
 #[test]
 fn a_stall_between_tokens_ends_with_its_limit_and_keeps_the_chunks() {
-    let timeouts = Timeouts { inter_token: Span::milliseconds(50), ..Timeouts::default() };
-    let result = Run { timeouts, requests: 2, ..Run::with(Fault::StallAfter(2)) }.result();
+    let timeouts = Timeouts {
+        inter_token: Span::milliseconds(50),
+        ..Timeouts::default()
+    };
+    let result = Run {
+        timeouts,
+        requests: 2,
+        ..Run::with(Fault::StallAfter(2))
+    }
+    .result();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     assert_eq!(error(&result.requests[0]), "inter-token timeout");
     assert_eq!(result.chunks.len(), 4);
@@ -156,8 +240,16 @@ fn a_stall_between_tokens_ends_with_its_limit_and_keeps_the_chunks() {
 
 #[test]
 fn the_total_limit_ends_a_request_that_keeps_talking() {
-    let timeouts = Timeouts { total: Span::milliseconds(60), ..Timeouts::default() };
-    let mut run = Run { timeouts, requests: 2, tokens: 10_000, ..Run::default() };
+    let timeouts = Timeouts {
+        total: Span::milliseconds(60),
+        ..Timeouts::default()
+    };
+    let mut run = Run {
+        timeouts,
+        requests: 2,
+        tokens: 10_000,
+        ..Run::default()
+    };
     run.behaviour.gap = std::time::Duration::from_millis(5);
     let result = run.result();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
@@ -166,7 +258,11 @@ fn the_total_limit_ends_a_request_that_keeps_talking() {
 
 #[test]
 fn silence_on_every_stream_for_the_heartbeat_is_hung() {
-    let run = Run { heartbeat: Span::milliseconds(100), requests: 4, ..Run::with(Fault::StallAfter(2)) };
+    let run = Run {
+        heartbeat: Span::milliseconds(100),
+        requests: 4,
+        ..Run::with(Fault::StallAfter(2))
+    };
     let result = run.result();
     assert_eq!(result.ending, Ending::Hung);
     assert_eq!(statuses(&result), [RequestStatus::Hung; 2]);
@@ -175,8 +271,14 @@ fn silence_on_every_stream_for_the_heartbeat_is_hung() {
 
 #[test]
 fn the_user_may_stop_a_run_and_keeps_the_rows() {
-    let behaviour = Behaviour { faults: Faults(vec![(2..9, Fault::StallAfter(1))]), ..Behaviour::default() };
-    let run = Run { behaviour, ..Run::default() };
+    let behaviour = Behaviour {
+        faults: Faults(vec![(2..9, Fault::StallAfter(1))]),
+        ..Behaviour::default()
+    };
+    let run = Run {
+        behaviour,
+        ..Run::default()
+    };
     let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let after_two = stop.clone();
@@ -187,12 +289,21 @@ fn the_user_may_stop_a_run_and_keeps_the_rows() {
     };
     let control = Control::new(stop, None, Box::new(listener));
     let result = run_load(&run.spec(), &run.target(server.url()), &control).unwrap();
-    assert_eq!(result.ending, Ending::Stopped(CellStatus::Interrupted, "stopped by the user".into()));
+    assert_eq!(
+        result.ending,
+        Ending::Stopped(CellStatus::Interrupted, "stopped by the user".into())
+    );
     let statuses = result.statuses();
     assert_eq!(statuses.get(&RequestStatus::Ok), Some(&2));
     // The client that was first had sent again before the stop, the other one perhaps not.
-    let cancelled = statuses.get(&RequestStatus::Cancelled).copied().unwrap_or_default();
-    assert!((1..=2).contains(&cancelled) && statuses.len() == 2, "{statuses:?}");
+    let cancelled = statuses
+        .get(&RequestStatus::Cancelled)
+        .copied()
+        .unwrap_or_default();
+    assert!(
+        (1..=2).contains(&cancelled) && statuses.len() == 2,
+        "{statuses:?}"
+    );
 }
 
 #[test]
@@ -219,10 +330,23 @@ fn what_is_no_http_is_malformed() {
 #[test]
 fn a_slow_drip_that_cuts_lines_and_characters_loses_nothing() {
     for api in Api::all() {
-        let whole = Run { api, ..Run::default() }.result();
-        let drip = Run { api, ..Run::with(Fault::Drip) }.result();
+        let whole = Run {
+            api,
+            ..Run::default()
+        }
+        .result();
+        let drip = Run {
+            api,
+            ..Run::with(Fault::Drip)
+        }
+        .result();
         for (a, b) in whole.requests.iter().zip(&drip.requests) {
-            assert_eq!((b.status, &b.output_digest), (RequestStatus::Ok, &a.output_digest), "{}", api.word());
+            assert_eq!(
+                (b.status, &b.output_digest),
+                (RequestStatus::Ok, &a.output_digest),
+                "{}",
+                api.word()
+            );
             assert_eq!((b.chunks, b.output_tokens), (Some(5), Some(5)));
         }
     }
@@ -234,16 +358,34 @@ fn answers_that_come_in_one_piece_are_told_since_their_tpot_is_none_of_the_serve
     (run.behaviour.ttft, run.behaviour.gap) = (Duration::from_millis(5), Duration::from_millis(5));
     let result = run.result();
     let told = "6 of 6 streamed answers came in one piece: TPOT and the times between chunks say nothing of the server";
-    assert!(result.warnings[0].starts_with(told), "{:?}", result.warnings);
-    assert!(result.requests.iter().all(|r| r.first_token_ns == r.last_token_ns && r.chunks == Some(5)));
+    assert!(
+        result.warnings[0].starts_with(told),
+        "{:?}",
+        result.warnings
+    );
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|r| r.first_token_ns == r.last_token_ns && r.chunks == Some(5))
+    );
 }
 
 #[test]
 fn nothing_is_told_of_answers_that_come_token_by_token_whole_or_of_one_token() {
     for run in [
-        Run { behaviour: paced(), ..Run::default() },
-        Run { delivery: Delivery::Whole, ..Run::default() },
-        Run { tokens: 1, ..Run::with(Fault::OnePiece) },
+        Run {
+            behaviour: paced(),
+            ..Run::default()
+        },
+        Run {
+            delivery: Delivery::Whole,
+            ..Run::default()
+        },
+        Run {
+            tokens: 1,
+            ..Run::with(Fault::OnePiece)
+        },
     ] {
         assert_eq!(run.result().warnings, Vec::<String>::new());
     }
@@ -251,10 +393,29 @@ fn nothing_is_told_of_answers_that_come_token_by_token_whole_or_of_one_token() {
 
 #[test]
 fn crlf_comments_and_data_over_several_lines_are_read() {
-    for api in [Api::OpenaiCompletions, Api::OpenaiChat, Api::TgiGenerate, Api::SglangGenerate] {
-        let result = Run { api, ..Run::with(Fault::Decorated) }.result();
-        assert_eq!(statuses(&result), [RequestStatus::Ok; 6], "{:?}", result.requests[0].error);
-        assert!(result.requests.iter().all(|r| r.output_tokens == Some(5) && r.chunks == Some(5)));
+    for api in [
+        Api::OpenaiCompletions,
+        Api::OpenaiChat,
+        Api::TgiGenerate,
+        Api::SglangGenerate,
+    ] {
+        let result = Run {
+            api,
+            ..Run::with(Fault::Decorated)
+        }
+        .result();
+        assert_eq!(
+            statuses(&result),
+            [RequestStatus::Ok; 6],
+            "{:?}",
+            result.requests[0].error
+        );
+        assert!(
+            result
+                .requests
+                .iter()
+                .all(|r| r.output_tokens == Some(5) && r.chunks == Some(5))
+        );
     }
 }
 
@@ -274,7 +435,10 @@ fn without_usage_chunks_are_counted_and_never_the_requested_length() {
     let mut run = Run::with(Fault::NoUsage);
     run.behaviour.tokens = Some(3);
     for row in &run.result().requests {
-        assert_eq!((row.output_tokens, row.tokens_source), (Some(3), Some(TokenSource::Chunks)));
+        assert_eq!(
+            (row.output_tokens, row.tokens_source),
+            (Some(3), Some(TokenSource::Chunks))
+        );
         assert_eq!((row.requested_output_tokens, row.prompt_tokens), (5, None));
     }
 }
@@ -283,8 +447,14 @@ fn without_usage_chunks_are_counted_and_never_the_requested_length() {
 fn an_answer_without_tokens_is_ok_and_has_no_first_token() {
     let result = all_become(Fault::NoTokens, RequestStatus::Ok);
     for row in &result.requests {
-        assert_eq!((row.first_token_ns, row.last_token_ns, row.chunks), (None, None, Some(0)));
-        assert_eq!((row.output_tokens, row.output_digest.as_ref()), (Some(0), None));
+        assert_eq!(
+            (row.first_token_ns, row.last_token_ns, row.chunks),
+            (None, None, Some(0))
+        );
+        assert_eq!(
+            (row.output_tokens, row.output_digest.as_ref()),
+            (Some(0), None)
+        );
     }
 }
 
@@ -302,15 +472,25 @@ fn a_close_after_done_does_not_spoil_the_answer() {
 
 #[test]
 fn a_stop_before_the_requested_length_is_counted_as_it_was() {
-    let mut run = Run { tokens: 64, ..Run::default() };
+    let mut run = Run {
+        tokens: 64,
+        ..Run::default()
+    };
     run.behaviour.tokens = Some(5);
     for row in &run.result().requests {
-        assert_eq!((row.output_tokens, row.requested_output_tokens), (Some(5), 64));
+        assert_eq!(
+            (row.output_tokens, row.requested_output_tokens),
+            (Some(5), 64)
+        );
     }
 }
 
 #[test]
 fn a_whole_answer_with_an_error_is_an_http_error() {
-    let result = Run { delivery: Delivery::Whole, ..Run::with(Fault::Status(500)) }.result();
+    let result = Run {
+        delivery: Delivery::Whole,
+        ..Run::with(Fault::Status(500))
+    }
+    .result();
     assert_eq!(statuses(&result), [RequestStatus::HttpError; 6]);
 }

@@ -4,7 +4,8 @@ use crate::canned::{Canned, events};
 use crate::common::{Run, closed, prompts};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, LoadResult, LoadSpec, Origin, Rate, RequestStatus, Settings, Target, run_load, tables,
+    Api, Arrival, LoadResult, LoadSpec, Origin, Rate, RequestStatus, Settings, Target, run_load,
+    tables,
 };
 use pipeline::stage::{Control, Coordinates, Json};
 use serde_json::json;
@@ -20,13 +21,26 @@ fn spec(turns: &Json, think: &str, more: &Json) -> LoadSpec {
         "arrival": {"closed-loop": {"clients": 2}},
         "sessions": 3,
     });
-    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    settings
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     let settings: Settings = serde_json::from_value(settings).unwrap();
-    LoadSpec::new(settings, Origin { seed: 7, replicate: Coordinates::default() }).unwrap()
+    LoadSpec::new(
+        settings,
+        Origin {
+            seed: 7,
+            replicate: Coordinates::default(),
+        },
+    )
+    .unwrap()
 }
 
 fn target(url: String, api: Api) -> Target {
-    Target { api, ..Run::default().target(url) }
+    Target {
+        api,
+        ..Run::default().target(url)
+    }
 }
 
 fn send(spec: &LoadSpec, url: String, api: Api) -> LoadResult {
@@ -44,7 +58,11 @@ fn each_turn_carries_what_was_said_and_answered_before() {
             json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
         ])
     });
-    let spec = spec(&json!(3), "0 s", &json!({"arrival": "sequential", "sessions": 1}));
+    let spec = spec(
+        &json!(3),
+        "0 s",
+        &json!({"arrival": "sequential", "sessions": 1}),
+    );
     let result = send(&spec, server.url.clone(), Api::OpenaiChat);
     assert_eq!(result.statuses(), [(RequestStatus::Ok, 3)].into());
     let said: Vec<String> = prompts(&spec).into_iter().map(|p| p.text).collect();
@@ -73,7 +91,12 @@ fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
         let result = send(&spec, server.url(), api);
         let planned = prompts(&spec);
         let turns = planned.len();
-        assert_eq!(result.statuses(), [(RequestStatus::Ok, turns as u64)].into(), "{}", api.word());
+        assert_eq!(
+            result.statuses(),
+            [(RequestStatus::Ok, turns as u64)].into(),
+            "{}",
+            api.word()
+        );
         for (row, prompt) in result.requests.iter().zip(&planned) {
             assert_eq!(row.session_id, prompt.session.map(|s| s as i64));
             assert_eq!(row.turn, prompt.turn.map(i64::from));
@@ -81,8 +104,17 @@ fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
         // The reference server says "one zwölf 三 🦀 five" whatever it is asked.
         for truth in server.truth(turns) {
             let request = String::from_utf8(truth.request).unwrap();
-            let said = |turn: u32| planned.iter().any(|p| p.turn == Some(turn) && request.contains(&p.text));
-            assert_eq!(said(2), request.contains("zwölf"), "{}: {request}", api.word());
+            let said = |turn: u32| {
+                planned
+                    .iter()
+                    .any(|p| p.turn == Some(turn) && request.contains(&p.text))
+            };
+            assert_eq!(
+                said(2),
+                request.contains("zwölf"),
+                "{}: {request}",
+                api.word()
+            );
         }
     }
 }
@@ -90,11 +122,18 @@ fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
 #[test]
 fn a_turn_is_scheduled_when_the_one_before_is_done_and_thought_over() {
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
-    for arrival in [json!({"closed-loop": {"clients": 2}}), json!({"constant": {"rate": 200}})] {
+    for arrival in [
+        json!({"closed-loop": {"clients": 2}}),
+        json!({"constant": {"rate": 200}}),
+    ] {
         let spec = spec(&json!(3), "15 ms", &json!({"arrival": arrival}));
         let result = send(&spec, server.url(), Api::OpenaiCompletions);
         assert_eq!(result.requests.len(), 9);
-        for pair in result.requests.windows(2).filter(|p| p[0].session_id == p[1].session_id) {
+        for pair in result
+            .requests
+            .windows(2)
+            .filter(|p| p[0].session_id == p[1].session_id)
+        {
             assert_eq!(pair[1].scheduled_ns, pair[0].done_ns + 15_000_000);
             assert!(pair[1].send_lag_ns.unwrap() >= 0);
         }
@@ -105,41 +144,78 @@ fn a_turn_is_scheduled_when_the_one_before_is_done_and_thought_over() {
 fn open_arrivals_are_of_sessions_and_keep_their_schedule() {
     let arrival = Arrival::Constant(Rate { rate: 100.0 });
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
-    let spec = LoadSpec { arrival, ..spec(&json!(2), "1 ms", &json!({})) };
+    let spec = LoadSpec {
+        arrival,
+        ..spec(&json!(2), "1 ms", &json!({}))
+    };
     let result = send(&spec, server.url(), Api::OpenaiCompletions);
     let from = result.cell.measured_from_ns.unwrap();
-    let first: Vec<i64> =
-        result.requests.iter().filter(|r| r.turn == Some(1)).map(|r| r.scheduled_ns).collect();
+    let first: Vec<i64> = result
+        .requests
+        .iter()
+        .filter(|r| r.turn == Some(1))
+        .map(|r| r.scheduled_ns)
+        .collect();
     assert_eq!(first, [from, from + 10_000_000, from + 20_000_000]);
     assert!(result.requests.iter().all(|r| r.client_id.is_none()));
 }
 
 #[test]
 fn the_turns_after_one_that_failed_are_rows_that_were_not_sent() {
-    let behaviour = Behaviour { faults: Faults(vec![(1..2, Fault::Status(500))]), ..Behaviour::default() };
+    let behaviour = Behaviour {
+        faults: Faults(vec![(1..2, Fault::Status(500))]),
+        ..Behaviour::default()
+    };
     let server = ReferenceServer::start(behaviour).unwrap();
-    let spec = spec(&json!(4), "0 s", &json!({"arrival": "sequential", "sessions": 2}));
+    let spec = spec(
+        &json!(4),
+        "0 s",
+        &json!({"arrival": "sequential", "sessions": 2}),
+    );
     let result = send(&spec, server.url(), Api::OpenaiCompletions);
     let statuses: Vec<RequestStatus> = result.requests.iter().map(|r| r.status).collect();
     use RequestStatus::{Cancelled, HttpError, Ok};
-    assert_eq!(statuses, [Ok, HttpError, Cancelled, Cancelled, Ok, Ok, Ok, Ok]);
+    assert_eq!(
+        statuses,
+        [Ok, HttpError, Cancelled, Cancelled, Ok, Ok, Ok, Ok]
+    );
     for row in &result.requests[2..4] {
         assert_eq!((row.sent_ns, row.send_lag_ns), (None, None));
-        assert!(row.error.as_deref().unwrap().contains("a turn before it was not answered"));
+        assert!(
+            row.error
+                .as_deref()
+                .unwrap()
+                .contains("a turn before it was not answered")
+        );
     }
     let cell = tables(&spec, &result).unwrap().remove(2).1;
-    assert_eq!(cell.value("sessions", 0).unwrap(), artifacts::Scalar::Int(2));
+    assert_eq!(
+        cell.value("sessions", 0).unwrap(),
+        artifacts::Scalar::Int(2)
+    );
 }
 
 #[test]
 fn a_closed_loop_of_sessions_has_no_more_in_flight_than_clients() {
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
-    let spec = LoadSpec { arrival: closed(2), ..spec(&json!(5), "0 s", &json!({"sessions": 6})) };
+    let spec = LoadSpec {
+        arrival: closed(2),
+        ..spec(&json!(5), "0 s", &json!({"sessions": 6}))
+    };
     let result = send(&spec, server.url(), Api::OpenaiChat);
     assert_eq!(result.requests.len(), 30);
-    assert!(result.requests.iter().all(|r| r.in_flight_at_send.unwrap() < 2));
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|r| r.in_flight_at_send.unwrap() < 2)
+    );
     // A client keeps its session to the end.
-    for pair in result.requests.windows(2).filter(|p| p[0].session_id == p[1].session_id) {
+    for pair in result
+        .requests
+        .windows(2)
+        .filter(|p| p[0].session_id == p[1].session_id)
+    {
         assert_eq!(pair[0].client_id, pair[1].client_id);
     }
 }
@@ -150,6 +226,10 @@ fn warm_up_requests_of_a_session_workload_stand_alone() {
     let spec = spec(&json!(2), "0 s", &json!({"warmup": 3}));
     let result = send(&spec, server.url(), Api::OpenaiChat);
     assert_eq!(result.requests.len(), 9);
-    assert!(result.requests[..3].iter().all(|r| r.session_id.is_none() && r.turn.is_none()));
+    assert!(
+        result.requests[..3]
+            .iter()
+            .all(|r| r.session_id.is_none() && r.turn.is_none())
+    );
     assert!(result.requests[3..].iter().all(|r| r.session_id.is_some()));
 }

@@ -7,8 +7,8 @@ use load::reference::{Behaviour, Fault, Faults, ReferenceServer, WhenFull};
 use load::{Load, shipped};
 use pipeline::Leases;
 use pipeline::stage::{
-    CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Library, Output,
-    StageKind,
+    CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Library,
+    Output, StageKind,
 };
 use serde_json::json;
 
@@ -46,7 +46,9 @@ const CONTEXT: u64 = 512;
 
 /// Runs a load cell against a server that logs to `log`.
 fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
-    run_as(&url_and_log(url, log), parameters, rep, &|job| Load.run(job))
+    run_as(&url_and_log(url, log), parameters, rep, &|job| {
+        Load.run(job)
+    })
 }
 
 fn url_and_log(url: &str, log: &std::path::Path) -> Json {
@@ -80,7 +82,11 @@ pub(crate) fn run_as(
         record: None,
         live: Some(live),
     };
-    let inputs = [Input { stage: "server".into(), kind: "serve".into(), cells: vec![cell] }];
+    let inputs = [Input {
+        stage: "server".into(),
+        kind: "serve".into(),
+        cells: vec![cell],
+    }];
     let replicate = Coordinates(vec![("rep".into(), Scalar::Int(rep))]);
     let job = Job {
         experiment: "test",
@@ -137,21 +143,46 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
     assert_eq!(done.warnings, Vec::<String>::new());
     let names: Vec<&str> = done.outputs.iter().map(|o| o.name.as_str()).collect();
     let beside = ["host_telemetry", "process_telemetry", "server_metrics"];
-    let names: Vec<&str> = names.into_iter().filter(|name| *name != "gpu_telemetry").collect();
-    assert_eq!(names, [&["requests", "chunks", "cell", "prompts"][..], &beside, &["engine_log"]].concat());
+    let names: Vec<&str> = names
+        .into_iter()
+        .filter(|name| *name != "gpu_telemetry")
+        .collect();
+    assert_eq!(
+        names,
+        [
+            &["requests", "chunks", "cell", "prompts"][..],
+            &beside,
+            &["engine_log"]
+        ]
+        .concat()
+    );
     for name in beside {
         let table = table(&done.outputs, name);
         assert!(table.rows() >= 2, "{name}: one sample before and one after");
         assert_eq!(table.metadata("interval_ms").as_deref(), Some("1000"));
-        assert!(table.names().iter().all(|column| table.description(column).is_some()));
+        assert!(
+            table
+                .names()
+                .iter()
+                .all(|column| table.description(column).is_some())
+        );
     }
     // A machine with a GPU has the table, any other the reason why not.
-    assert!(done.observations.keys().any(|key| key.starts_with("gpu_telemetry")));
+    assert!(
+        done.observations
+            .keys()
+            .any(|key| key.starts_with("gpu_telemetry"))
+    );
     assert_eq!(bytes(&done.outputs, "engine_log"), b"");
     let requests = table(&done.outputs, "requests");
     assert_eq!(requests.rows(), 10);
     assert_eq!(requests.unit("first_token_ns").as_deref(), Some("ns"));
-    assert!(requests.names().iter().all(|name| requests.description(name).is_some()));
+    assert!(
+        requests
+            .names()
+            .iter()
+            .all(|name| requests.description(name).is_some())
+    );
     assert_eq!(table(&done.outputs, "chunks").rows(), 40);
     let cell = table(&done.outputs, "cell");
     assert_eq!(cell.rows(), 1);
@@ -160,7 +191,10 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
     assert_eq!(cell.value("prompt_set", 0).unwrap(), Scalar::Text(digest));
     // One scrape before, one after.
     let metrics = table(&done.outputs, "server_metrics");
-    assert_eq!((metrics.rows() >= 2, metrics.text("name").unwrap()[0]), (true, Some("reference_requests")));
+    assert_eq!(
+        (metrics.rows() >= 2, metrics.text("name").unwrap()[0]),
+        (true, Some("reference_requests"))
+    );
 }
 
 #[test]
@@ -168,7 +202,13 @@ fn cells_of_other_concurrency_send_the_same_prompts_and_other_replicates_do_not(
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let prompts = |clients, rep| {
-        let done = run(&server.url(), log.path(), &parameters(clients, &short()), rep).unwrap();
+        let done = run(
+            &server.url(),
+            log.path(),
+            &parameters(clients, &short()),
+            rep,
+        )
+        .unwrap();
         bytes(&done.outputs, "prompts").to_vec()
     };
     let one = prompts(1, 1);
@@ -193,12 +233,20 @@ fn what_is_sent_is_what_the_prompt_set_says() {
 
 #[test]
 fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
-    let behaviour = Behaviour { faults: Faults::all(Fault::Status(400)), ..Behaviour::default() };
+    let behaviour = Behaviour {
+        faults: Faults::all(Fault::Status(400)),
+        ..Behaviour::default()
+    };
     let server = ReferenceServer::start(behaviour).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let failure = run(&server.url(), log.path(), &parameters(2, &short()), 1).err().unwrap();
+    let failure = run(&server.url(), log.path(), &parameters(2, &short()), 1)
+        .err()
+        .unwrap();
     assert_eq!(failure.status, CellStatus::Failed);
-    assert_eq!(failure.reason, "no request was answered (8 http_error); the first error: HTTP 400: not now");
+    assert_eq!(
+        failure.reason,
+        "no request was answered (8 http_error); the first error: HTTP 400: not now"
+    );
     assert_eq!(table(&failure.evidence, "requests").rows(), 10);
 }
 
@@ -217,7 +265,10 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
         run(&server.url(), log.path(), &parameters(2, &workload), 1)
     };
     let exact = json!({"tokens": 4, "mode": "exact"});
-    assert_eq!(cell(CONTEXT - 4, &exact).unwrap().warnings, Vec::<String>::new());
+    assert_eq!(
+        cell(CONTEXT - 4, &exact).unwrap().warnings,
+        Vec::<String>::new()
+    );
     let sent = server.truth(10).len();
     let failure = cell(CONTEXT - 3, &exact).err().unwrap();
     assert_eq!(
@@ -227,26 +278,44 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     assert_eq!(server.truth(10).len(), sent);
     // Under a cap the answer may end in time.
     let done = cell(CONTEXT - 3, &json!({"tokens": 4})).unwrap();
-    assert!(done.warnings[0].contains("the longest answer asked for take 513 tokens"), "{:?}", done.warnings);
+    assert!(
+        done.warnings[0].contains("the longest answer asked for take 513 tokens"),
+        "{:?}",
+        done.warnings
+    );
     // Where some fit, those that do not become rows.
     let words = |tokens: u64| json!({"words": {"length": {"tokens": tokens}}});
     let mixture = json!([
         {"name": "short", "weight": 1, "prompts": words(20)},
         {"name": "long", "weight": 1, "prompts": words(CONTEXT)},
     ]);
-    let workload = json!({"prompts": {"mixture": mixture}, "output": exact, "tokenizer": {"file": file}});
+    let workload =
+        json!({"prompts": {"mixture": mixture}, "output": exact, "tokenizer": {"file": file}});
     let done = run(&server.url(), log.path(), &parameters(2, &workload), 1).unwrap();
-    assert!(done.warnings[0].contains("the longest prompt takes 516 tokens"), "{:?}", done.warnings);
+    assert!(
+        done.warnings[0].contains("the longest prompt takes 516 tokens"),
+        "{:?}",
+        done.warnings
+    );
 }
 
 #[test]
 fn some_failed_requests_are_rows_and_no_failure() {
     let faults = Faults(vec![(4..6, Fault::Status(503))]);
-    let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
+    let server = ReferenceServer::start(Behaviour {
+        faults,
+        ..Behaviour::default()
+    })
+    .unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
     let requests = table(&done.outputs, "requests");
-    let failed = requests.text("status").unwrap().into_iter().filter(|s| *s == Some("http_error")).count();
+    let failed = requests
+        .text("status")
+        .unwrap()
+        .into_iter()
+        .filter(|s| *s == Some("http_error"))
+        .count();
     assert_eq!(failed, 2);
 }
 
@@ -254,10 +323,16 @@ fn some_failed_requests_are_rows_and_no_failure() {
 fn every_shipped_definition_is_yaml_of_its_collection() {
     let shipped = shipped();
     let of = |collection: &str| -> Vec<&str> {
-        shipped.iter().filter(|s| s.collection == collection).map(|s| s.name).collect()
+        shipped
+            .iter()
+            .filter(|s| s.collection == collection)
+            .map(|s| s.name)
+            .collect()
     };
     let names = of("workloads");
-    assert!(names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix"));
+    assert!(
+        names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix")
+    );
     let servers = of("simulated-servers");
     assert!(servers.is_sorted() && servers.contains(&"batching"));
     assert_eq!(names.len() + servers.len(), shipped.len());
@@ -282,17 +357,30 @@ fn parameters_and_evidence_hold_the_variable_of_a_key_and_never_the_key() {
     let parameters = with_key(VARIABLE);
     assert_eq!(parameters["api-key-env"], VARIABLE);
     assert!(!parameters.to_string().contains(&key));
-    let behaviour = Behaviour { faults: Faults::all(Fault::RepeatKey), ..Behaviour::default() };
+    let behaviour = Behaviour {
+        faults: Faults::all(Fault::RepeatKey),
+        ..Behaviour::default()
+    };
     let server = ReferenceServer::start(behaviour).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let failure = run(&server.url(), log.path(), &parameters, 1).err().unwrap();
+    let failure = run(&server.url(), log.path(), &parameters, 1)
+        .err()
+        .unwrap();
     let sent = String::from_utf8(server.truth(2).remove(0).request).unwrap();
     assert!(sent.contains(&format!("Authorization: Bearer {key}\r\n")));
-    assert!(failure.reason.contains("HTTP 401") && !failure.reason.contains(&key), "{}", failure.reason);
+    assert!(
+        failure.reason.contains("HTTP 401") && !failure.reason.contains(&key),
+        "{}",
+        failure.reason
+    );
     let start = &key.as_bytes()[..key.len().min(8)];
     for output in &failure.evidence {
         let bytes = bytes(&failure.evidence, &output.name);
-        assert!(!bytes.windows(start.len()).any(|w| w == start), "{}", output.name);
+        assert!(
+            !bytes.windows(start.len()).any(|w| w == start),
+            "{}",
+            output.name
+        );
     }
 }
 
@@ -300,8 +388,19 @@ fn parameters_and_evidence_hold_the_variable_of_a_key_and_never_the_key() {
 fn a_cell_without_the_key_it_needs_sends_nothing() {
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let failure = run(&server.url(), log.path(), &with_key("BENCHTRAIL_NO_SUCH_KEY"), 1).err().unwrap();
-    assert!(failure.reason.contains("`BENCHTRAIL_NO_SUCH_KEY`"), "{}", failure.reason);
+    let failure = run(
+        &server.url(),
+        log.path(),
+        &with_key("BENCHTRAIL_NO_SUCH_KEY"),
+        1,
+    )
+    .err()
+    .unwrap();
+    assert!(
+        failure.reason.contains("`BENCHTRAIL_NO_SUCH_KEY`"),
+        "{}",
+        failure.reason
+    );
     assert!(server.truth(0).is_empty());
 }
 
@@ -335,25 +434,49 @@ fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
     assert_eq!(done.observations["search"]["missed"], json!(4.0));
     let probes = table(&done.outputs, "probes");
     assert_eq!(probes.unit("level").as_deref(), Some("clients"));
-    assert_eq!(probes.float("level").unwrap(), [1.0, 2.0, 4.0, 3.0].map(Some));
+    assert_eq!(
+        probes.float("level").unwrap(),
+        [1.0, 2.0, 4.0, 3.0].map(Some)
+    );
     assert_eq!(probes.float("warm_in").unwrap(), [None; 4]);
-    assert_eq!(probes.text("verdict").unwrap(), ["kept", "kept", "missed", "kept"].map(Some));
+    assert_eq!(
+        probes.text("verdict").unwrap(),
+        ["kept", "kept", "missed", "kept"].map(Some)
+    );
     // Every row of every probe, and as the cell's own rows those at the level found.
     let sent: i64 = probes.int("requests").unwrap().into_iter().flatten().sum();
     let all = table(&done.outputs, "probe_requests");
     assert_eq!(all.rows() as i64, sent);
-    assert_eq!(all.int("probe").unwrap().into_iter().flatten().max(), Some(4));
+    assert_eq!(
+        all.int("probe").unwrap().into_iter().flatten().max(),
+        Some(4)
+    );
     let rows = table(&done.outputs, "requests");
-    assert_eq!(rows.rows() as i64, probes.int("requests").unwrap()[3].unwrap());
-    assert!(rows.text("status").unwrap().iter().all(|s| *s == Some("ok")));
-    assert_eq!(table(&done.outputs, "cell").value("clients", 0).unwrap(), Scalar::Int(3));
+    assert_eq!(
+        rows.rows() as i64,
+        probes.int("requests").unwrap()[3].unwrap()
+    );
+    assert!(
+        rows.text("status")
+            .unwrap()
+            .iter()
+            .all(|s| *s == Some("ok"))
+    );
+    assert_eq!(
+        table(&done.outputs, "cell").value("clients", 0).unwrap(),
+        Scalar::Int(3)
+    );
 }
 
 #[test]
 fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
     // Answers take 0.4 s, an overload shows after 2 s, and a probe may last 2.1.
     let gap = std::time::Duration::from_millis(100);
-    let server = ReferenceServer::start(Behaviour { gap, ..Behaviour::default() }).unwrap();
+    let server = ReferenceServer::start(Behaviour {
+        gap,
+        ..Behaviour::default()
+    })
+    .unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let settings = json!({
         "workload": {"prompts": {"words": {"length": 9}}, "output": {"tokens": 5, "mode": "exact"}},
@@ -363,11 +486,22 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
             "up-to": 20, "bounds": {"ttft-ms": 1000}, "attainment": 0.5, "resolution": 1, "longest": "2100 ms",
         },
     });
-    let done = run(&server.url(), log.path(), &Load.canonical(&settings, &NoShelf).unwrap(), 1).unwrap();
+    let done = run(
+        &server.url(),
+        log.path(),
+        &Load.canonical(&settings, &NoShelf).unwrap(),
+        1,
+    )
+    .unwrap();
     let found = &done.observations["search"];
-    assert_eq!((&found["kept"], &found["undecided"]), (&json!(null), &json!(10.0)));
+    assert_eq!(
+        (&found["kept"], &found["undecided"]),
+        (&json!(null), &json!(10.0))
+    );
     assert!(
-        done.warnings.iter().any(|told| told.contains("is neither kept nor missed")),
+        done.warnings
+            .iter()
+            .any(|told| told.contains("is neither kept nor missed")),
         "{:?}",
         done.warnings
     );
@@ -382,7 +516,11 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
 fn requests_that_fail_count_against_a_level() {
     // The first 40 requests are answered, later connections closed before any byte.
     let faults = Faults(vec![(40..u64::MAX, Fault::CloseBeforeAnswer)]);
-    let server = ReferenceServer::start(Behaviour { faults, ..Behaviour::default() }).unwrap();
+    let server = ReferenceServer::start(Behaviour {
+        faults,
+        ..Behaviour::default()
+    })
+    .unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
     let done = run(&server.url(), log.path(), &search(1, 4), 1).unwrap();
     assert_eq!(done.observations["search"]["kept"], json!(1.0));
@@ -392,7 +530,8 @@ fn requests_that_fail_count_against_a_level() {
 #[test]
 fn a_search_without_bound_or_level_is_refused_with_its_place() {
     let problems = |arrival: Json, search: Json| -> Vec<String> {
-        let settings = json!({"workload": short(), "arrival": arrival, "requests": 60, "search": search});
+        let settings =
+            json!({"workload": short(), "arrival": arrival, "requests": 60, "search": search});
         let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
         problems.into_iter().map(|p| p.message).collect()
     };
@@ -404,7 +543,9 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     );
     assert_eq!(
         problems(json!("burst"), json!({"up-to": 8, "bounds": bounds()})),
-        ["`burst` arrivals have no level to search over: take closed-loop, constant, poisson or gamma"]
+        [
+            "`burst` arrivals have no level to search over: take closed-loop, constant, poisson or gamma"
+        ]
     );
     assert_eq!(
         problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
@@ -412,7 +553,10 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     );
     let constant = || json!({"constant": {"rate": 4}});
     assert_eq!(
-        problems(constant(), json!({"up-to": 8, "bounds": {"e2e-ms": 9500}, "longest": "3 min"})),
+        problems(
+            constant(),
+            json!({"up-to": 8, "bounds": {"e2e-ms": 9500}, "longest": "3 min"})
+        ),
         [
             "a rate 5 % too high shows only after 200.0 s of arrivals (bound ÷ resolution ÷ attainment), and a \
           probe may last 3 min: allow more, or take a coarser resolution"

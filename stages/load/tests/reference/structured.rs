@@ -26,8 +26,18 @@ fn send(url: String, api: Api, delivery: &str) -> (LoadResult, Summary) {
         "delivery": delivery,
     }))
     .unwrap();
-    let spec = LoadSpec::new(settings, Origin { seed: 7, replicate: Coordinates::default() }).unwrap();
-    let target = Target { api, ..Run::default().target(url) };
+    let spec = LoadSpec::new(
+        settings,
+        Origin {
+            seed: 7,
+            replicate: Coordinates::default(),
+        },
+    )
+    .unwrap();
+    let target = Target {
+        api,
+        ..Run::default().target(url)
+    };
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();
     let summary = result.summary(&load::Slo::default()).unwrap();
     (result, summary)
@@ -53,15 +63,28 @@ fn an_answer_that_keeps_its_schema_is_ok_and_any_other_is_invalid_output() {
     let server = counting();
     let (result, summary) = send(server.url.clone(), Api::OpenaiChat, "streamed");
     use RequestStatus::{InvalidOutput, Ok};
-    let rows: Vec<_> = result.requests.iter().map(|r| (r.status, r.schema_valid)).collect();
+    let rows: Vec<_> = result
+        .requests
+        .iter()
+        .map(|r| (r.status, r.schema_valid))
+        .collect();
     assert_eq!(rows[..3], [(Ok, Some(true)); 3]);
     assert_eq!(rows[3], (InvalidOutput, Some(false)));
-    assert!(result.requests[3].error.as_deref().unwrap().contains("at /n"));
+    assert!(
+        result.requests[3]
+            .error
+            .as_deref()
+            .unwrap()
+            .contains("at /n")
+    );
     assert_eq!(result.requests[3].output_tokens, Some(7));
     assert_eq!(result.requests[3].reasoning_tokens, Some(3));
     assert_eq!(summary.schema_valid_rate, Some(0.75));
     let sent = server.bodies("/v1/chat/completions");
-    assert!(sent.iter().all(|body| body["response_format"]["json_schema"]["schema"] == schema()));
+    assert!(
+        sent.iter()
+            .all(|body| body["response_format"]["json_schema"]["schema"] == schema())
+    );
 }
 
 #[test]
@@ -73,7 +96,10 @@ fn an_answer_that_is_not_complete_is_not_judged_by_its_schema() {
     });
     let (result, summary) = send(server.url, Api::OpenaiChat, "streamed");
     for row in &result.requests {
-        assert_eq!((row.status, row.schema_valid), (RequestStatus::TruncatedStream, None));
+        assert_eq!(
+            (row.status, row.schema_valid),
+            (RequestStatus::TruncatedStream, None)
+        );
     }
     assert_eq!(summary.schema_valid_rate, None);
 }

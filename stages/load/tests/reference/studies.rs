@@ -10,18 +10,28 @@ use pipeline::stage::{Control, Coordinates, Json, Registry};
 use serde_json::json;
 
 fn registry() -> Registry {
-    Registry { kinds: vec![Box::new(Load)], shipped: shipped(), collections: load::collections() }
+    Registry {
+        kinds: vec![Box::new(Load)],
+        shipped: shipped(),
+        collections: load::collections(),
+    }
 }
 
 /// The workloads among what is shipped.
 fn workloads() -> Vec<pipeline::Shipped> {
-    shipped().into_iter().filter(|s| s.collection == "workloads").collect()
+    shipped()
+        .into_iter()
+        .filter(|s| s.collection == "workloads")
+        .collect()
 }
 
 /// The settings of a load stage with a shipped workload, as an experiment gets them.
 fn settings(workload: &str, count: &Json) -> Json {
     let mut stage = json!({"kind": "load", "workload": workload, "arrival": "sequential"});
-    stage.as_object_mut().unwrap().extend(count.as_object().unwrap().clone());
+    stage
+        .as_object_mut()
+        .unwrap()
+        .extend(count.as_object().unwrap().clone());
     let text = json!({"experiment": "studies", "seed": 1, "stages": {"load": stage}}).to_string();
     let path = std::path::Path::new("studies.yaml");
     let experiment = load_text(&text, path, &registry(), &Options::default(), &NoFiles)
@@ -31,13 +41,23 @@ fn settings(workload: &str, count: &Json) -> Json {
 
 fn spec(workload: &str, count: &Json) -> LoadSpec {
     let settings: Settings = serde_json::from_value(settings(workload, count)).unwrap();
-    LoadSpec::new(settings, Origin { seed: 1, replicate: Coordinates::default() }).unwrap()
+    LoadSpec::new(
+        settings,
+        Origin {
+            seed: 1,
+            replicate: Coordinates::default(),
+        },
+    )
+    .unwrap()
 }
 
 #[test]
 fn every_shipped_workload_runs() {
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
-    let target = Target { api: Api::OpenaiChat, ..Run::default().target(server.url()) };
+    let target = Target {
+        api: Api::OpenaiChat,
+        ..Run::default().target(server.url())
+    };
     for workload in workloads() {
         let spec = spec(workload.name, &json!({"requests": 4, "warmup": 1}));
         let result = run_load(&spec, &target, &Control::quiet()).unwrap();
@@ -46,10 +66,25 @@ fn every_shipped_workload_runs() {
             Some(_) => RequestStatus::InvalidOutput,
             None => RequestStatus::Ok,
         };
-        assert_eq!(result.statuses(), [(expected, 4)].into(), "{}", workload.name);
+        assert_eq!(
+            result.statuses(),
+            [(expected, 4)].into(),
+            "{}",
+            workload.name
+        );
         for (row, prompt) in result.requests[1..].iter().zip(&prompts(&spec)) {
-            assert_eq!(row.requested_output_tokens, i64::from(prompt.output_tokens), "{}", workload.name);
-            assert_eq!(row.output_tokens, Some(row.requested_output_tokens), "{}", workload.name);
+            assert_eq!(
+                row.requested_output_tokens,
+                i64::from(prompt.output_tokens),
+                "{}",
+                workload.name
+            );
+            assert_eq!(
+                row.output_tokens,
+                Some(row.requested_output_tokens),
+                "{}",
+                workload.name
+            );
         }
     }
 }
@@ -73,11 +108,16 @@ fn published_shapes_say_whose_they_are_and_what_in_them_is_ours() {
             ("infer-", "infer, "),
             ("sglang-", "SGLang journey"),
         ];
-        if let Some((_, study)) = names.iter().find(|(prefix, _)| workload.name.starts_with(prefix)) {
+        if let Some((_, study)) = names
+            .iter()
+            .find(|(prefix, _)| workload.name.starts_with(prefix))
+        {
             assert!(workload.text.contains(study), "{}", workload.name);
-            let guessed = workload.text.contains("ot published") && !workload.text.contains("published with");
-            let admitted =
-                ["our own", "ours", "our choice", "Our choice"].iter().any(|w| workload.text.contains(w));
+            let guessed =
+                workload.text.contains("ot published") && !workload.text.contains("published with");
+            let admitted = ["our own", "ours", "our choice", "Our choice"]
+                .iter()
+                .any(|w| workload.text.contains(w));
             assert!(!guessed || admitted, "{}", workload.name);
         }
     }
@@ -122,13 +162,22 @@ fn two_names_for_one_workload_are_refused_with_both() {
             }},
         })
         .to_string();
-        load_text(&text, std::path::Path::new("twins.yaml"), &registry(), &Options::default(), &NoFiles)
-            .map(|_| ())
-            .map_err(|e| e.0[0].message.clone())
+        load_text(
+            &text,
+            std::path::Path::new("twins.yaml"),
+            &registry(),
+            &Options::default(),
+            &NoFiles,
+        )
+        .map(|_| ())
+        .map_err(|e| e.0[0].message.clone())
     };
     let same = json!({"extends": "short-decode", "description": "of another name only"});
     let error = plan(&same, &["mine", "other"]).unwrap_err();
-    assert!(error.contains("`mine` and `other` are one and the same"), "{error}");
+    assert!(
+        error.contains("`mine` and `other` are one and the same"),
+        "{error}"
+    );
     let error = plan(&same, &["short-decode", "mine"]).unwrap_err();
     assert!(error.contains("`short-decode` and `mine`"), "{error}");
     assert_eq!(plan(&same, &["mine"]), Ok(()));
@@ -155,18 +204,28 @@ fn one_file_in_two_places_is_one_workload() {
             }},
         })
         .to_string();
-        load_text(&text, std::path::Path::new("places.yaml"), &registry(), &Options::default(), &NoFiles)
-            .map(|_| ())
-            .map_err(|e| e.0[0].message.clone())
+        load_text(
+            &text,
+            std::path::Path::new("places.yaml"),
+            &registry(),
+            &Options::default(),
+            &NoFiles,
+        )
+        .map(|_| ())
+        .map_err(|e| e.0[0].message.clone())
     };
     let error = plan("\"say yes\"\n").unwrap_err();
-    assert!(error.contains("`chat` and `code` are one and the same"), "{error}");
+    assert!(
+        error.contains("`chat` and `code` are one and the same"),
+        "{error}"
+    );
     assert_eq!(plan("\"say no\"\n"), Ok(()));
 }
 
 #[test]
 fn one_workload_written_under_two_labels_is_refused() {
-    let workload = |tokens: u32| json!({"prompts": {"words": {"length": 8}}, "output": {"tokens": tokens}});
+    let workload =
+        |tokens: u32| json!({"prompts": {"words": {"length": 8}}, "output": {"tokens": tokens}});
     let plan = |code: u32| {
         let text = json!({
             "experiment": "labels",
@@ -178,12 +237,21 @@ fn one_workload_written_under_two_labels_is_refused() {
             }},
         })
         .to_string();
-        load_text(&text, std::path::Path::new("labels.yaml"), &registry(), &Options::default(), &NoFiles)
-            .map(|_| ())
-            .map_err(|e| e.0[0].message.clone())
+        load_text(
+            &text,
+            std::path::Path::new("labels.yaml"),
+            &registry(),
+            &Options::default(),
+            &NoFiles,
+        )
+        .map(|_| ())
+        .map_err(|e| e.0[0].message.clone())
     };
     let error = plan(4).unwrap_err();
-    assert!(error.contains("task=chat,rep=1 and task=code,rep=1 are one and the same"), "{error}");
+    assert!(
+        error.contains("task=chat,rep=1 and task=code,rep=1 are one and the same"),
+        "{error}"
+    );
     assert_eq!(plan(5), Ok(()));
 }
 
@@ -199,6 +267,14 @@ fn a_length_in_tokens_that_nothing_can_count_is_refused_while_planning() {
     })
     .to_string();
     let path = std::path::Path::new("uncounted.yaml");
-    let error = load_text(&text, path, &registry(), &Options::default(), &NoFiles).map(|_| ()).unwrap_err();
-    assert!(error.0[0].message.contains("needs something that counts tokens"), "{}", error.0[0].message);
+    let error = load_text(&text, path, &registry(), &Options::default(), &NoFiles)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.0[0]
+            .message
+            .contains("needs something that counts tokens"),
+        "{}",
+        error.0[0].message
+    );
 }

@@ -6,8 +6,8 @@ use crate::canned::{Canned, document, events};
 use crate::common::Run;
 use artifacts::{Digest, Scalar, Table};
 use load::{
-    Api, Delivery, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings, Target,
-    TokenSource, Workload, run_load, tables,
+    Api, Delivery, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings,
+    Target, TokenSource, Workload, run_load, tables,
 };
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
@@ -55,12 +55,18 @@ fn workload(more: &Json) -> Workload {
         "prompts": {"words": {"length": {"tokens": {"from": 40, "to": 90}}}},
         "output": {"tokens": 3},
     });
-    workload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    workload
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     serde_json::from_value(workload).unwrap()
 }
 
 fn origin() -> Origin {
-    Origin { seed: 7, replicate: Coordinates::default() }
+    Origin {
+        seed: 7,
+        replicate: Coordinates::default(),
+    }
 }
 
 fn measured(set: &PromptSet) -> Vec<Prompt> {
@@ -92,23 +98,37 @@ fn a_tokenizer_file_counts_exactly_and_its_digest_is_in_the_set() {
         assert_eq!(prompt.text[..50], prompts[0].text[..50]);
     }
     let table = set.table().unwrap();
-    assert_eq!(table.metadata("length_source").as_deref(), Some("tokenizer-file"));
-    assert_eq!(table.metadata("tokenizer").as_deref(), Some(digest.as_str()));
+    assert_eq!(
+        table.metadata("length_source").as_deref(),
+        Some("tokenizer-file")
+    );
+    assert_eq!(
+        table.metadata("tokenizer").as_deref(),
+        Some(digest.as_str())
+    );
 }
 
 #[test]
 fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not() {
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let folders = [
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    ];
     let made: Vec<(Json, PromptSet)> = folders
         .iter()
         .zip(["", "", "é"])
         .map(|(folder, more)| {
-            let workload = workload(&json!({"tokenizer": {"file": tokenizer(folder.path(), more)}}));
+            let workload =
+                workload(&json!({"tokenizer": {"file": tokenizer(folder.path(), more)}}));
             let settings = json!({"workload": workload, "arrival": "sequential", "requests": 5});
             // Planning puts the digest of the file beside its name, and so into the key.
             let parameters = Load.canonical(&settings, &NoShelf).unwrap();
             let workload = serde_json::from_value(parameters["workload"].clone()).unwrap();
-            (parameters, PromptSet::generate(&workload, &origin(), 0, 5).unwrap())
+            (
+                parameters,
+                PromptSet::generate(&workload, &origin(), 0, 5).unwrap(),
+            )
         })
         .collect();
     let digest = |i: usize| made[i].0["workload"]["tokenizer"]["digest"].clone();
@@ -131,8 +151,7 @@ fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = tokenizer(folder.path(), "");
     let dataset = folder.path().join("talks.json");
-    let talks =
-        json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
+    let talks = json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
     std::fs::write(&dataset, talks.to_string()).unwrap();
     let recorded = workload(&json!({
         "prompts": {"dataset": {"file": dataset, "recorded-output": true}},
@@ -140,14 +159,24 @@ fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
     }));
     let set = PromptSet::generate(&recorded, &origin(), 0, 1).unwrap();
     let first = |set: &PromptSet| measured(set).swap_remove(0);
-    assert_eq!((first(&set).tokens, first(&set).output_tokens), (Some(4), 6));
+    assert_eq!(
+        (first(&set).tokens, first(&set).output_tokens),
+        (Some(4), 6)
+    );
     assert_eq!(set.length_source, LengthSource::Given);
     let trace = folder.path().join("trace.jsonl");
-    std::fs::write(&trace, "{\"timestamp\": 0, \"input_length\": 77, \"output_length\": 5}").unwrap();
+    std::fs::write(
+        &trace,
+        "{\"timestamp\": 0, \"input_length\": 77, \"output_length\": 5}",
+    )
+    .unwrap();
     let replayed =
         workload(&json!({"prompts": {"trace": {"file": trace}}, "tokenizer": {"file": tokenizer}}));
     let set = PromptSet::generate(&replayed, &origin(), 0, 1).unwrap();
-    assert_eq!((first(&set).tokens, first(&set).output_tokens), (Some(77), 5));
+    assert_eq!(
+        (first(&set).tokens, first(&set).output_tokens),
+        (Some(77), 5)
+    );
     assert_eq!(set.length_source, LengthSource::TokenizerFile);
 }
 
@@ -166,22 +195,47 @@ fn answers_without_usage_are_counted_by_the_tokenizer_and_never_against_usage() 
                     json!({"choices": [{"text": "indeed"}]}),
                     last,
                 ]),
-                Delivery::Whole => {
-                    document(&json!({"choices": [{"text": "well, indeed", "finish_reason": "stop"}]}))
-                }
+                Delivery::Whole => document(
+                    &json!({"choices": [{"text": "well, indeed", "finish_reason": "stop"}]}),
+                ),
             }
         });
-        let run = Run { requests: 1, delivery, ..Run::default() };
-        let spec = LoadSpec { workload: workload.clone(), ..run.spec() };
+        let run = Run {
+            requests: 1,
+            delivery,
+            ..Run::default()
+        };
+        let spec = LoadSpec {
+            workload: workload.clone(),
+            ..run.spec()
+        };
         let result = run_load(&spec, &run.target(server.url.clone()), &Control::quiet()).unwrap();
-        (result.requests[0].output_tokens, result.requests[0].tokens_source)
+        (
+            result.requests[0].output_tokens,
+            result.requests[0].tokens_source,
+        )
     };
-    let bare = Workload { tokenizer: None, ..workload.clone() };
+    let bare = Workload {
+        tokenizer: None,
+        ..workload.clone()
+    };
     let (streamed, whole) = (Delivery::Streamed, Delivery::Whole);
-    assert_eq!(counted(&workload, None, streamed), (Some(12), Some(TokenSource::Tokenizer)));
-    assert_eq!(counted(&workload, None, whole), (Some(12), Some(TokenSource::Tokenizer)));
-    assert_eq!(counted(&workload, Some(3), streamed), (Some(3), Some(TokenSource::Usage)));
-    assert_eq!(counted(&bare, None, streamed), (Some(2), Some(TokenSource::Chunks)));
+    assert_eq!(
+        counted(&workload, None, streamed),
+        (Some(12), Some(TokenSource::Tokenizer))
+    );
+    assert_eq!(
+        counted(&workload, None, whole),
+        (Some(12), Some(TokenSource::Tokenizer))
+    );
+    assert_eq!(
+        counted(&workload, Some(3), streamed),
+        (Some(3), Some(TokenSource::Usage))
+    );
+    assert_eq!(
+        counted(&bare, None, streamed),
+        (Some(2), Some(TokenSource::Chunks))
+    );
     assert_eq!(counted(&bare, None, whole), (None, None));
 }
 
@@ -190,12 +244,18 @@ fn answers_without_usage_are_counted_by_the_tokenizer_and_never_against_usage() 
 fn counting_server(shape: fn(Vec<i64>) -> Json, shift: i64) -> Canned {
     Canned::start(move |asked| {
         if asked.path != "/tokenize" {
-            return events(&[json!({"choices": [{"text": "x", "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 41, "completion_tokens": 1}})]);
+            return events(
+                &[json!({"choices": [{"text": "x", "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 41, "completion_tokens": 1}})],
+            );
         }
         let text = asked.body["content"].as_str().unwrap();
         assert!(asked.body["prompt"] == text && asked.body["inputs"] == text);
-        document(&shape(text.split_whitespace().map(|word| word.len() as i64 + shift).collect()))
+        document(&shape(
+            text.split_whitespace()
+                .map(|word| word.len() as i64 + shift)
+                .collect(),
+        ))
     })
 }
 
@@ -207,11 +267,15 @@ fn served(url: &str, fingerprint: Option<&str>) -> Result<LoadSpec, String> {
         "requests": 4,
     }))
     .unwrap();
-    LoadSpec::for_target(settings, origin(), &target(url), &std::env::temp_dir()).map_err(|e| e.to_string())
+    LoadSpec::for_target(settings, origin(), &target(url), &std::env::temp_dir())
+        .map_err(|e| e.to_string())
 }
 
 fn target(url: &str) -> Target {
-    Target { api: Api::OpenaiCompletions, ..Run::default().target(url.to_owned()) }
+    Target {
+        api: Api::OpenaiCompletions,
+        ..Run::default().target(url.to_owned())
+    }
 }
 
 /// A server of chat whose template puts four tokens before a message and two after it, and one
@@ -221,10 +285,14 @@ fn chatting_server(applies: bool) -> Canned {
         "/apply-template" if applies => {
             let said = |role: &str| {
                 let messages = asked.body["messages"].as_array().unwrap().iter();
-                let texts = messages.filter(|m| m["role"] == role).map(|m| m["content"].as_str().unwrap());
+                let texts = messages
+                    .filter(|m| m["role"] == role)
+                    .map(|m| m["content"].as_str().unwrap());
                 texts.collect::<Vec<_>>().join(" ")
             };
-            document(&json!({"prompt": format!("<s> {} <u> = = {} </u> <a>", said("system"), said("user"))}))
+            document(
+                &json!({"prompt": format!("<s> {} <u> = = {} </u> <a>", said("system"), said("user"))}),
+            )
         }
         "/tokenize" => {
             let text = asked.body["content"].as_str().unwrap();
@@ -244,10 +312,14 @@ fn chat(url: &str, more: &Json, tokens: u32) -> Result<PromptSet, String> {
     for (key, value) in more.as_object().unwrap() {
         asked[key] = value.clone();
     }
-    let settings: Settings =
-        serde_json::from_value(json!({"workload": workload(&asked), "arrival": "sequential", "requests": 2}))
-            .unwrap();
-    let target = Target { api: Api::OpenaiChat, ..target(url) };
+    let settings: Settings = serde_json::from_value(
+        json!({"workload": workload(&asked), "arrival": "sequential", "requests": 2}),
+    )
+    .unwrap();
+    let target = Target {
+        api: Api::OpenaiChat,
+        ..target(url)
+    };
     let spec = LoadSpec::for_target(settings, origin(), &target, &std::env::temp_dir());
     spec.map(|spec| spec.prompts).map_err(|e| e.to_string())
 }
@@ -255,10 +327,19 @@ fn chat(url: &str, more: &Json, tokens: u32) -> Result<PromptSet, String> {
 #[test]
 fn a_chat_prompt_has_its_length_with_the_servers_template_around_it() {
     let server = chatting_server(true);
-    let words = |set: &PromptSet| texts(set).iter().map(|t| t.split_whitespace().count()).collect::<Vec<_>>();
+    let words = |set: &PromptSet| {
+        texts(set)
+            .iter()
+            .map(|t| t.split_whitespace().count())
+            .collect::<Vec<_>>()
+    };
     let set = chat(&server.url, &json!({}), 40).unwrap();
     assert_eq!(set.length_source, LengthSource::ServerTemplate);
-    assert!(measured(&set).iter().all(|prompt| prompt.tokens == Some(40)));
+    assert!(
+        measured(&set)
+            .iter()
+            .all(|prompt| prompt.tokens == Some(40))
+    );
     assert_eq!(words(&set), [34, 34]);
     let set = chat(&server.url, &json!({"system": "be brief"}), 40).unwrap();
     assert_eq!(words(&set), [32, 32]);
@@ -273,12 +354,20 @@ fn the_template_is_left_out_where_asked_for_in_sessions_and_where_the_server_doe
     let left_out = json!({"tokenizer": {"server": {"template": "left-out"}}});
     for (server, more) in [
         (&telling, left_out),
-        (&telling, json!({"sessions": {"turns": 2, "think-time": "0 s"}})),
+        (
+            &telling,
+            json!({"sessions": {"turns": 2, "think-time": "0 s"}}),
+        ),
         (&silent, json!({})),
     ] {
         let set = chat(&server.url, &more, 40).unwrap();
         assert_eq!(set.length_source, LengthSource::ServerTokenizer, "{more}");
-        assert!(texts(&set).iter().all(|text| text.split_whitespace().count() == 40), "{more}");
+        assert!(
+            texts(&set)
+                .iter()
+                .all(|text| text.split_whitespace().count() == 40),
+            "{more}"
+        );
     }
 }
 
@@ -297,7 +386,12 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
     let shapes: [fn(Vec<i64>) -> Json; 3] = [
         |tokens| json!({"tokens": tokens}),
         |tokens| json!({"count": tokens.len(), "max_model_len": 9, "tokens": tokens}),
-        |tokens| tokens.into_iter().map(|id| json!({"id": id, "text": "", "start": 0, "stop": 0})).collect(),
+        |tokens| {
+            tokens
+                .into_iter()
+                .map(|id| json!({"id": id, "text": "", "start": 0, "stop": 0}))
+                .collect()
+        },
     ];
     let mut all = Vec::new();
     for shape in shapes {
@@ -312,9 +406,15 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
         let result = run_load(&spec, &target(&server.url), &Control::quiet()).unwrap();
         let tables = tables(&spec, &result).unwrap();
         let cell: &Table = &tables.iter().find(|(name, _)| *name == "cell").unwrap().1;
-        assert_eq!(cell.value("length_source", 0).unwrap(), Scalar::Text("server-tokenizer".to_owned()));
+        assert_eq!(
+            cell.value("length_source", 0).unwrap(),
+            Scalar::Text("server-tokenizer".to_owned())
+        );
         assert_eq!(cell.value("prompt_tokens_min", 0).unwrap(), Scalar::Int(41));
-        assert_eq!(cell.value("prompt_tokens_mean", 0).unwrap(), Scalar::Float(41.0));
+        assert_eq!(
+            cell.value("prompt_tokens_mean", 0).unwrap(),
+            Scalar::Float(41.0)
+        );
         all.push(spec.prompts.table().unwrap());
     }
     // Servers that tokenize alike get the same prompts, whatever they are.
@@ -323,19 +423,27 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
 
 #[test]
 fn a_server_that_tokenizes_otherwise_than_declared_is_refused() {
-    let (one, other) =
-        (counting_server(|t| json!({"tokens": t}), 0), counting_server(|t| json!({"tokens": t}), 1));
+    let (one, other) = (
+        counting_server(|t| json!({"tokens": t}), 0),
+        counting_server(|t| json!({"tokens": t}), 1),
+    );
     let fingerprint = served(&one.url, None).unwrap().prompts.tokenizer.unwrap();
     assert!(served(&one.url, Some(&fingerprint)).is_ok());
     let error = served(&other.url, Some(&fingerprint)).unwrap_err();
-    assert!(error.contains("tokenizes otherwise") && error.contains(&fingerprint), "{error}");
+    assert!(
+        error.contains("tokenizes otherwise") && error.contains(&fingerprint),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_server_that_cannot_count_is_told_with_the_remedy() {
     let server = Canned::start(|_| vec![b"HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_vec()]);
     let error = served(&server.url, None).unwrap_err();
-    assert!(error.contains("HTTP 404 no") && error.contains("tokenizer: {file: …}"), "{error}");
+    assert!(
+        error.contains("HTTP 404 no") && error.contains("tokenizer: {file: …}"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -345,5 +453,9 @@ fn an_api_without_a_tokenize_endpoint_is_refused_while_planning() {
         "arrival": "sequential", "requests": 4, "api": "ollama-chat",
     });
     let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
-    assert!(problems[0].message.contains("speaks ollama-chat does not count tokens"));
+    assert!(
+        problems[0]
+            .message
+            .contains("speaks ollama-chat does not count tokens")
+    );
 }

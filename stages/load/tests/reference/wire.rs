@@ -13,7 +13,11 @@ use serde_json::json;
 /// Sends two chat requests to a server that answers like this.
 fn chat(answer: impl Fn() -> Pieces + Send + Sync + 'static) -> LoadResult {
     let server = Canned::start(move |_| answer());
-    let run = Run { requests: 2, api: Api::OpenaiChat, ..Run::default() };
+    let run = Run {
+        requests: 2,
+        api: Api::OpenaiChat,
+        ..Run::default()
+    };
     let target: Target = run.target(server.url.clone());
     run_load(&run.spec(), &target, &Control::quiet()).unwrap()
 }
@@ -34,7 +38,12 @@ fn a_head_beyond_its_limit_is_malformed_and_ends() {
         vec![endless]
     });
     for row in &result.requests {
-        assert_eq!(row.status, RequestStatus::MalformedStream, "{:?}", row.error);
+        assert_eq!(
+            row.status,
+            RequestStatus::MalformedStream,
+            "{:?}",
+            row.error
+        );
         assert!(row.received_bytes < 400_000);
     }
 }
@@ -55,13 +64,30 @@ fn a_body_beyond_its_limit_is_malformed_and_ends() {
             });
         }
     });
-    let run = Run { requests: 1, arrival: closed(1), api: Api::OpenaiChat, ..Run::default() };
+    let run = Run {
+        requests: 1,
+        arrival: closed(1),
+        api: Api::OpenaiChat,
+        ..Run::default()
+    };
     let result = run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
     let row = &result.requests[0];
-    assert_eq!(row.status, RequestStatus::MalformedStream, "{:?}", row.error);
-    assert_eq!(row.error.as_deref(), Some("the response is longer than 268435456 bytes"));
+    assert_eq!(
+        row.status,
+        RequestStatus::MalformedStream,
+        "{:?}",
+        row.error
+    );
+    assert_eq!(
+        row.error.as_deref(),
+        Some("the response is longer than 268435456 bytes")
+    );
     // No more is kept than was read when the limit was passed.
-    assert!((268_435_456..300_000_000).contains(&row.received_bytes), "{}", row.received_bytes);
+    assert!(
+        (268_435_456..300_000_000).contains(&row.received_bytes),
+        "{}",
+        row.received_bytes
+    );
 }
 
 #[test]
@@ -84,8 +110,7 @@ fn the_role_that_comes_first_is_no_token() {
 
 #[test]
 fn usage_counts_wherever_it_comes() {
-    let usage =
-        json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}});
+    let usage = json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 2}});
     let alone = json!({"choices": [], "usage": usage});
     let with_finish = json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": usage});
     let orders = [
@@ -96,8 +121,14 @@ fn usage_counts_wherever_it_comes() {
     for order in orders {
         let result = chat(move || events(&order));
         for row in &result.requests {
-            assert_eq!((row.output_tokens, row.tokens_source), (Some(4), Some(TokenSource::Usage)));
-            assert_eq!((row.prompt_tokens, row.cached_prompt_tokens), (Some(9), Some(2)));
+            assert_eq!(
+                (row.output_tokens, row.tokens_source),
+                (Some(4), Some(TokenSource::Usage))
+            );
+            assert_eq!(
+                (row.prompt_tokens, row.cached_prompt_tokens),
+                (Some(9), Some(2))
+            );
             assert_eq!(row.status, RequestStatus::Ok);
         }
     }
@@ -116,10 +147,16 @@ fn reads_may_cut_lines_line_ends_and_characters() {
         let stream = stream.clone();
         let result = chat(move || {
             let cut = stream.chunks(step).map(<[u8]>::to_vec);
-            std::iter::once(head("text/event-stream")).chain(cut).collect()
+            std::iter::once(head("text/event-stream"))
+                .chain(cut)
+                .collect()
         });
         for row in &result.requests {
-            assert_eq!((row.status, row.output_characters), (RequestStatus::Ok, Some(9)), "{step}");
+            assert_eq!(
+                (row.status, row.output_characters),
+                (RequestStatus::Ok, Some(9)),
+                "{step}"
+            );
             assert_eq!(row.chunks, Some(1));
         }
     }
@@ -130,10 +167,19 @@ fn data_over_several_lines_is_one_event() {
     let result = chat(|| {
         let text = "data: {\"choices\": [{\ndata: \"delta\": {\"content\":\ndata: \"yes\"}}]}\n\n";
         let end = format!("data: {}\n\ndata: [DONE]\n\n", finish());
-        vec![head("text/event-stream"), text.as_bytes().to_vec(), end.into_bytes()]
+        vec![
+            head("text/event-stream"),
+            text.as_bytes().to_vec(),
+            end.into_bytes(),
+        ]
     });
     for row in &result.requests {
-        assert_eq!((row.status, row.output_characters), (RequestStatus::Ok, Some(3)), "{:?}", row.error);
+        assert_eq!(
+            (row.status, row.output_characters),
+            (RequestStatus::Ok, Some(3)),
+            "{:?}",
+            row.error
+        );
     }
 }
 
@@ -146,12 +192,21 @@ fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
     ] {
         let result = chat(move || {
             let body = r#"{"error": {"message": "too many"}}"#;
-            let head = format!("HTTP/1.1 {code} X\r\n{told}Content-Length: {}\r\n\r\n", body.len());
+            let head = format!(
+                "HTTP/1.1 {code} X\r\n{told}Content-Length: {}\r\n\r\n",
+                body.len()
+            );
             vec![head.into_bytes(), body.as_bytes().to_vec()]
         });
         for row in &result.requests {
-            assert_eq!((row.status, row.retry_after_s), (RequestStatus::HttpError, seconds));
-            assert_eq!(row.error.as_deref(), Some(format!("HTTP {code}: too many").as_str()));
+            assert_eq!(
+                (row.status, row.retry_after_s),
+                (RequestStatus::HttpError, seconds)
+            );
+            assert_eq!(
+                row.error.as_deref(),
+                Some(format!("HTTP {code}: too many").as_str())
+            );
         }
     }
 }
@@ -159,14 +214,30 @@ fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
 #[test]
 fn headers_of_ones_own_go_with_every_request() {
     let server = Canned::start(|asked| {
-        assert!(asked.head.contains("\r\nX-Route: blue\r\n"), "{}", asked.head);
+        assert!(
+            asked.head.contains("\r\nX-Route: blue\r\n"),
+            "{}",
+            asked.head
+        );
         events(&[delta("yes"), finish()])
     });
-    let run = Run { requests: 2, api: Api::OpenaiChat, ..Run::default() };
+    let run = Run {
+        requests: 2,
+        api: Api::OpenaiChat,
+        ..Run::default()
+    };
     let headers = vec![("X-Route".to_owned(), "blue".to_owned())];
-    let target = Target { headers, ..run.target(server.url.clone()) };
+    let target = Target {
+        headers,
+        ..run.target(server.url.clone())
+    };
     let result = run_load(&run.spec(), &target, &Control::quiet()).unwrap();
-    assert!(result.requests.iter().all(|row| row.status == RequestStatus::Ok));
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|row| row.status == RequestStatus::Ok)
+    );
     let headers = vec![("X-Route".to_owned(), "blue\r\nX-More: red".to_owned())];
     let target = Target { headers, ..target };
     let error = run_load(&run.spec(), &target, &Control::quiet()).unwrap_err();
@@ -175,12 +246,16 @@ fn headers_of_ones_own_go_with_every_request() {
 
 #[test]
 fn a_page_in_place_of_an_answer_is_told_with_its_media_type_and_start() {
-    let page = "<!DOCTYPE html>\n<title>\x1b[31mSign in</title>".to_owned() + &" ".repeat(200) + "unseen";
+    let page =
+        "<!DOCTYPE html>\n<title>\x1b[31mSign in</title>".to_owned() + &" ".repeat(200) + "unseen";
     let begins = "the answer is text/html, not a stream of events (text/event-stream): <!DOCTYPE html> <title> \
                   [31mSign in</title>";
     let result = chat(move || vec![head("text/html; charset=utf-8"), page.clone().into_bytes()]);
     for row in &result.requests {
-        assert_eq!((row.status, row.error.as_deref()), (RequestStatus::MalformedStream, Some(begins)));
+        assert_eq!(
+            (row.status, row.error.as_deref()),
+            (RequestStatus::MalformedStream, Some(begins))
+        );
         assert_eq!(row.http_status, Some(200));
     }
 }
@@ -190,7 +265,14 @@ fn a_document_where_a_stream_was_asked_for_is_no_answer() {
     let result = chat(|| document(&json!({"detail": "no streaming here"})));
     let told = "the answer is application/json, not a stream of events (text/event-stream): \
                 {\"detail\":\"no streaming here\"}";
-    assert!(result.requests.iter().all(|row| row.error.as_deref() == Some(told)), "{:?}", result.requests);
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|row| row.error.as_deref() == Some(told)),
+        "{:?}",
+        result.requests
+    );
 }
 
 #[test]
@@ -200,15 +282,27 @@ fn events_count_whatever_media_type_they_come_under() {
         pieces[0] = head("text/plain");
         pieces
     });
-    assert!(result.requests.iter().all(|row| row.status == RequestStatus::Ok));
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|row| row.status == RequestStatus::Ok)
+    );
 }
 
 #[test]
 fn a_stream_that_ends_without_done_or_finish_reason_keeps_its_text_and_is_truncated() {
-    let result =
-        chat(|| vec![head("text/event-stream"), format!("data: {}\n\n", delta("half")).into_bytes()]);
+    let result = chat(|| {
+        vec![
+            head("text/event-stream"),
+            format!("data: {}\n\n", delta("half")).into_bytes(),
+        ]
+    });
     for row in &result.requests {
-        assert_eq!((row.status, row.output_characters), (RequestStatus::TruncatedStream, Some(4)));
+        assert_eq!(
+            (row.status, row.output_characters),
+            (RequestStatus::TruncatedStream, Some(4))
+        );
         assert!(row.first_token_ns.is_some());
     }
 }

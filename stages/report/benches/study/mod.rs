@@ -39,7 +39,12 @@ pub(crate) struct Long {
 fn put(store: &Store, table: &Table) -> Artifact {
     let bytes = table.to_parquet().expect("a table");
     let digest = store.put(&bytes).expect("the store takes it");
-    Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
+    Artifact {
+        digest,
+        media: Media::Parquet,
+        bytes: bytes.len() as u64,
+        rows: Some(table.rows() as u64),
+    }
 }
 
 fn cell(coordinates: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
@@ -48,7 +53,10 @@ fn cell(coordinates: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
         status: CellStatus::Ok,
         reason: None,
         parameters: json!({}),
-        outputs: outputs.into_iter().map(|(name, a)| (name.to_owned(), a)).collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(name, a)| (name.to_owned(), a))
+            .collect(),
         record: None,
         live: None,
     }
@@ -63,14 +71,17 @@ impl Long {
         let mut digests = Vec::new();
         for row in 0..rows {
             let latency = (0..32).map(|i| Some((row * 32 + i) as f64 * 0.37 + 1.0));
-            let artifact =
-                put(store, &Table::new(vec![Column::float("ttft", latency).unit("ms")]).expect("a table"));
+            let artifact = put(
+                store,
+                &Table::new(vec![Column::float("ttft", latency).unit("ms")]).expect("a table"),
+            );
             digests.push(artifact.digest.to_string());
             let at = Coordinates(vec![("cell".to_owned(), Scalar::Int(whole(row)))]);
             ladder.push(cell(at, vec![("requests", artifact)]));
         }
-        let numbers =
-            |scale: f64| (0..rows).map(move |i| Some(((i * 7919) % 997) as f64 * scale + 0.123_456));
+        let numbers = |scale: f64| {
+            (0..rows).map(move |i| Some(((i * 7919) % 997) as f64 * scale + 0.123_456))
+        };
         let cells = Table::with_metadata(
             vec![
                 Column::int("page", (0..rows).map(|i| Some(whole(i / RUNGS)))),
@@ -92,17 +103,29 @@ impl Long {
             ("cells.lineage", put(store, &lineage.expect("a table"))),
         ];
         let results = cell(Coordinates::default(), outputs);
-        let input = |stage: &str, kind: &str, cells| Input { stage: stage.into(), kind: kind.into(), cells };
-        let inputs = vec![input("ladder", "load", ladder), input("results", "analyze", vec![results])];
+        let input = |stage: &str, kind: &str, cells| Input {
+            stage: stage.into(),
+            kind: kind.into(),
+            cells,
+        };
+        let inputs = vec![
+            input("ladder", "load", ladder),
+            input("results", "analyze", vec![results]),
+        ];
         let settings = json!({ "template": "t.md", "tables": tables(pages) });
-        let parameters =
-            Report.canonical(&settings, &OneTemplate(template(pages))).expect("fitting settings");
+        let parameters = Report
+            .canonical(&settings, &OneTemplate(template(pages)))
+            .expect("fitting settings");
         let study = Study {
             trail: Digest::of(b"trail"),
             spec: json!({ "experiment": "long", "axes": {} }),
             ledger: Vec::new(),
         };
-        Self { inputs, parameters, study }
+        Self {
+            inputs,
+            parameters,
+            study,
+        }
     }
 
     /// Renders the report.
@@ -124,7 +147,9 @@ impl Long {
             leases: &leases,
             study: Some(&self.study),
         };
-        Report.run(&job).unwrap_or_else(|failure| panic!("{}", failure.reason))
+        Report
+            .run(&job)
+            .unwrap_or_else(|failure| panic!("{}", failure.reason))
     }
 }
 
@@ -134,10 +159,13 @@ fn tables(pages: usize) -> BTreeMap<String, Json> {
             {"column": "rung"}, {"column": "throughput", "format": "0.0"}, {"column": "ttft", "format": "0.00"},
             {"column": "efficiency", "format": "0.000"},
         ]);
-        let caption = format!("Results of {{{{ count(\"results.cells\", {{\"page\": {page}}}) }}}} cells.");
+        let caption =
+            format!("Results of {{{{ count(\"results.cells\", {{\"page\": {page}}}) }}}} cells.");
         json!({"from": "results.cells", "columns": columns, "where": {"page": page}, "caption": caption})
     };
-    (0..pages).map(|page| (format!("page-{page:05}"), table(page))).collect()
+    (0..pages)
+        .map(|page| (format!("page-{page:05}"), table(page)))
+        .collect()
 }
 
 const FILLER: &str = "The server answers each request in the order in which it came, and the clients wait for the \
@@ -158,7 +186,10 @@ fn template(pages: usize) -> String {
                 value(rung, "ttft", "0.0u"),
                 value(rung, "efficiency", "0.0%"),
             );
-            let _ = write!(text, "\nThe server gives {a} at {b}, which is {c} of it. {FILLER} {FILLER}\n");
+            let _ = write!(
+                text,
+                "\nThe server gives {a} at {b}, which is {c} of it. {FILLER} {FILLER}\n"
+            );
         }
         let _ = write!(text, "\n{{{{ table(\"page-{page:05}\") }}}}\n");
     }

@@ -52,14 +52,20 @@ fn digits(text: &str) -> Vec<Lexeme> {
                 break;
             }
         }
-        found.push(Lexeme { range: chars[start].0..end_of(end), sort: Sort::Digits });
+        found.push(Lexeme {
+            range: chars[start].0..end_of(end),
+            sort: Sort::Digits,
+        });
         i = end;
     }
     found
 }
 
 fn belongs_before(c: char) -> bool {
-    matches!(c, '+' | '-' | '\u{2212}' | '±' | '~' | '≈' | '<' | '>' | '≤' | '≥') || c.is_alphabetic()
+    matches!(
+        c,
+        '+' | '-' | '\u{2212}' | '±' | '~' | '≈' | '<' | '>' | '≤' | '≥'
+    ) || c.is_alphabetic()
 }
 
 fn belongs_after(c: char) -> bool {
@@ -181,7 +187,10 @@ fn words(text: &str) -> Vec<Lexeme> {
                 true => previous[previous.len() - 2].start,
                 false => range.start,
             };
-            found.push(Lexeme { range: start..range.end, sort: Sort::Word });
+            found.push(Lexeme {
+                range: start..range.end,
+                sort: Sort::Word,
+            });
         }
         previous.push(range);
         if previous.len() > 2 {
@@ -252,14 +261,17 @@ pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     let before: Vec<(usize, char)> = text[..span.start].char_indices().rev().take(2).collect();
     if let Some((at, c)) = before.first() {
         let beyond = before.get(1).map(|(_, c)| *c);
-        let free = beyond.is_none_or(|b| b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_'));
+        let free =
+            beyond.is_none_or(|b| b.is_whitespace() || matches!(b, '(' | '[' | '|' | '*' | '_'));
         let bullet = beyond.is_none_or(|b| b == '\n') && *c == '-';
         if (matches!(c, '-' | '\u{2212}' | '+') && free && !bullet) || (*c == '.' && free) {
             return Some(*at..span.end);
         }
     }
     let rest = &text[span.end..];
-    let trimmed = rest.strip_prefix([' ', '\u{a0}', '\u{202f}']).unwrap_or(rest);
+    let trimmed = rest
+        .strip_prefix([' ', '\u{a0}', '\u{202f}'])
+        .unwrap_or(rest);
     let skipped = rest.len() - trimmed.len();
     let first = trimmed.chars().next()?;
     if matches!(first, '%' | '‰' | '×' | '^') {
@@ -269,10 +281,21 @@ pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     let lower = word.to_lowercase();
     let glued = skipped == 0
         && !word.is_empty()
-        && matches!(word.as_str(), "k" | "K" | "M" | "G" | "T" | "x" | "e" | "E" | "pp");
+        && matches!(
+            word.as_str(),
+            "k" | "K" | "M" | "G" | "T" | "x" | "e" | "E" | "pp"
+        );
     let scale = matches!(
         lower.as_str(),
-        "percent" | "percentage" | "pp" | "hundred" | "thousand" | "million" | "billion" | "dozen" | "fold"
+        "percent"
+            | "percentage"
+            | "pp"
+            | "hundred"
+            | "thousand"
+            | "million"
+            | "billion"
+            | "dozen"
+            | "fold"
     );
     if glued || scale {
         return Some(span.start..span.end + skipped + word.len());

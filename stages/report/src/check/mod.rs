@@ -46,7 +46,8 @@ pub struct Outcome {
 const UNTRACED: &str = "a number written by hand";
 const LOOK_UP: &str = "look it up (`value(…)`, `row.show(…)`, `count(…)`, `spec(…)`), or declare it under \
                        `literals:` with the reason why it needs no artifact";
-const SCALED: &str = "a sign, scale or unit written by hand next to a traced number changes what it says";
+const SCALED: &str =
+    "a sign, scale or unit written by hand next to a traced number changes what it says";
 const IN_FORMAT: &str = "put it into the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`) so that it is checked \
                          against the column's unit";
 const GLUED: &str = "two traced numbers touch and read as one";
@@ -63,10 +64,14 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
         if free.is_empty() || free.iter().all(|r| inside(r, &exempt, lexeme.sort)) {
             continue;
         }
-        let holder = declared.iter().position(|(range, _)| free.iter().all(|r| holds(range, r)));
+        let holder = declared
+            .iter()
+            .position(|(range, _)| free.iter().all(|r| holds(range, r)));
         match holder {
             Some(at) => used[at] = true,
-            None => outcome.findings.push(finding_of(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
+            None => outcome
+                .findings
+                .push(finding_of(markdown, &lexeme.range, UNTRACED, LOOK_UP)),
         }
     }
     for (i, span) in spans.iter().enumerate() {
@@ -77,23 +82,35 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
             let by_span = spans.iter().any(|s| holds(&s.bytes, &range));
             let by_literal = declared.iter().any(|(d, _)| holds(d, &range));
             if !by_span && !by_literal {
-                outcome.findings.push(finding_of(markdown, &range, SCALED, IN_FORMAT));
+                outcome
+                    .findings
+                    .push(finding_of(markdown, &range, SCALED, IN_FORMAT));
             }
         }
         if let Some(next) = spans.get(i + 1).filter(|n| n.bytes.start == span.bytes.end) {
-            let digits = |t: &str, back: bool| if back { t.chars().next_back() } else { t.chars().next() };
+            let digits = |t: &str, back: bool| {
+                if back {
+                    t.chars().next_back()
+                } else {
+                    t.chars().next()
+                }
+            };
             let touch = digits(&span.entry.text, true).is_some_and(char::is_alphanumeric)
                 && digits(&next.entry.text, false).is_some_and(|c| c.is_alphanumeric() || c == '.');
             if touch {
                 let range = span.bytes.start..next.bytes.end;
-                outcome.findings.push(finding_of(markdown, &range, GLUED, SEPARATE));
+                outcome
+                    .findings
+                    .push(finding_of(markdown, &range, GLUED, SEPARATE));
             }
         }
     }
     outcome.findings.sort_by_key(|f| (f.at, f.text.len()));
     outcome.findings.dedup_by_key(|f| (f.at, f.text.clone()));
     for ((range, literal), _) in declared.iter().zip(&used).filter(|(_, used)| **used) {
-        outcome.literals.push(literal_span(markdown, range, literal));
+        outcome
+            .literals
+            .push(literal_span(markdown, range, literal));
     }
     outcome
 }
@@ -105,7 +122,11 @@ fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[Span]) -> Vec<Range<usize
         spans.get(after).is_some_and(|s| holds(&s.bytes, range))
     };
     if lexeme.sort == Sort::Word {
-        return if covered(&lexeme.range) { Vec::new() } else { vec![lexeme.range.clone()] };
+        return if covered(&lexeme.range) {
+            Vec::new()
+        } else {
+            vec![lexeme.range.clone()]
+        };
     }
     let text = &markdown[lexeme.range.clone()];
     let numeric = text.char_indices().filter(|(_, c)| c.is_numeric());
@@ -151,10 +172,12 @@ fn stands_alone(markdown: &str, range: &Range<usize>) -> bool {
     let joins = |c: char, next: Option<char>| {
         c.is_alphanumeric()
             || matches!(c, '%' | '‰' | '×')
-            || (matches!(c, '.' | ',' | '\'' | '/' | '\u{2044}') && next.is_some_and(char::is_numeric))
+            || (matches!(c, '.' | ',' | '\'' | '/' | '\u{2044}')
+                && next.is_some_and(char::is_numeric))
     };
     let sign = |c: char, next: Option<char>| {
-        matches!(c, '+' | '\u{2212}' | '±') || (c == '-' && !next.is_some_and(char::is_alphanumeric))
+        matches!(c, '+' | '\u{2212}' | '±')
+            || (c == '-' && !next.is_some_and(char::is_alphanumeric))
     };
     let first = markdown[range.clone()].chars().next();
     let left = before.next().is_none_or(|c| {
@@ -172,8 +195,19 @@ fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Span
     let (line, column) = place(markdown, range.start);
     let text = markdown[range.clone()].to_owned();
     let length = text.chars().count();
-    let entry = Entry::new(Source::Literal, literal.reason.clone(), Scalar::Text(text.clone()), text);
-    Span { line, column_start: column, column_end: column + length, bytes: range.clone(), entry }
+    let entry = Entry::new(
+        Source::Literal,
+        literal.reason.clone(),
+        Scalar::Text(text.clone()),
+        text,
+    );
+    Span {
+        line,
+        column_start: column,
+        column_end: column + length,
+        bytes: range.clone(),
+        entry,
+    }
 }
 
 pub(crate) fn finding_of(

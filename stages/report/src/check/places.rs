@@ -28,8 +28,11 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
     let mut links: Vec<(usize, Range<usize>, String)> = Vec::new();
     let mut inner_end = 0;
     let parser = Parser::new_ext(markdown, options);
-    let definitions: Vec<_> =
-        parser.reference_definitions().iter().map(|(_, d)| (d.span.clone(), d.dest.to_string())).collect();
+    let definitions: Vec<_> = parser
+        .reference_definitions()
+        .iter()
+        .map(|(_, d)| (d.span.clone(), d.dest.to_string()))
+        .collect();
     for (event, range) in parser.into_offset_iter() {
         match event {
             Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(_))) => {
@@ -48,13 +51,24 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
                 }
             }
             Event::Start(
-                Tag::Link { link_type, ref dest_url, .. } | Tag::Image { link_type, ref dest_url, .. },
+                Tag::Link {
+                    link_type,
+                    ref dest_url,
+                    ..
+                }
+                | Tag::Image {
+                    link_type,
+                    ref dest_url,
+                    ..
+                },
             ) => match link_type {
                 LinkType::Autolink | LinkType::Email => exempt.everything.push(range.clone()),
                 LinkType::Inline => links.push((range.start, range.clone(), dest_url.to_string())),
                 _ => {}
             },
-            Event::End(TagEnd::Link | TagEnd::Image) if links.last().is_some_and(|(_, r, _)| *r == range) => {
+            Event::End(TagEnd::Link | TagEnd::Image)
+                if links.last().is_some_and(|(_, r, _)| *r == range) =>
+            {
                 let (_, range, destination) = links.pop().expect("just seen");
                 let from = inner_end.max(range.start);
                 if let Some(at) = markdown[from..range.end].find(&destination) {
@@ -85,7 +99,10 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
 /// The digits of a list marker, if it is the number the list has come to: a year at the start
 /// of a line is no marker.
 fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>> {
-    let digits = markdown[at..].bytes().take_while(u8::is_ascii_digit).count();
+    let digits = markdown[at..]
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .count();
     let number: u64 = markdown[at..at + digits].parse().ok()?;
     let usual = number == expected || number == 1;
     (usual && expected <= 999 && (number == 1 || expected > 1)).then_some(at..at + digits)
@@ -109,5 +126,8 @@ fn identifiers(markdown: &str, range: &Range<usize>) -> Vec<Range<usize>> {
 }
 
 fn has_name(word: &str) -> bool {
-    word.chars().find(|c| c.is_alphanumeric()).is_some_and(char::is_alphabetic) && !word.contains('=')
+    word.chars()
+        .find(|c| c.is_alphanumeric())
+        .is_some_and(char::is_alphabetic)
+        && !word.contains('=')
 }

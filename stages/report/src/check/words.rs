@@ -3,17 +3,24 @@
 
 use super::{Outcome, covers, finding_of, holds, literal_span, occurrences, places};
 use crate::settings::Literal;
-use crate::statement::{FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number};
+use crate::statement::{
+    FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number,
+};
 use crate::trace::{Enclosed, Extracted, Source};
 
-const UNLICENSED: &str = "a word that is true or false of the rows, without a statement that checks it";
+const UNLICENSED: &str =
+    "a word that is true or false of the rows, without a statement that checks it";
 const OTHER_WORDS: &str = "the statement around it checks something else";
 const STATE: &str = "wrap the sentence in a statement (`{% call every(…) %}…{% endcall %}`, see docs/number-check.md \
                      for the words each licenses), give the reason why it holds without data \
                      (`{% call premise(\"…\") %}`), or declare it under `literals:`";
 
 /// Checks the words of a rendered text.
-pub(crate) fn check_words(extracted: &Extracted, recorded: &[Recorded], literals: &[Literal]) -> Outcome {
+pub(crate) fn check_words(
+    extracted: &Extracted,
+    recorded: &[Recorded],
+    literals: &[Literal],
+) -> Outcome {
     let markdown = &extracted.markdown;
     let exempt = places::exempt(markdown);
     let declared = occurrences(markdown, literals);
@@ -29,8 +36,13 @@ pub(crate) fn check_words(extracted: &Extracted, recorded: &[Recorded], literals
             open.push(statement);
         }
         open.retain(|s| s.bytes.end > range.start);
-        let after = extracted.spans.partition_point(|s| s.bytes.end <= range.start);
-        let span = extracted.spans.get(after).filter(|s| holds(&s.bytes, &range));
+        let after = extracted
+            .spans
+            .partition_point(|s| s.bytes.end <= range.start);
+        let span = extracted
+            .spans
+            .get(after)
+            .filter(|s| holds(&s.bytes, &range));
         let traced = span.is_some_and(|s| s.entry.source != Source::Literal);
         if traced || covers(&exempt.everything, &range) || covers(&exempt.words, &range) {
             continue;
@@ -43,16 +55,27 @@ pub(crate) fn check_words(extracted: &Extracted, recorded: &[Recorded], literals
         if around.iter().any(|s| licenses(s, word)) {
             continue;
         }
-        match declared.iter().position(|(literal, _)| holds(literal, &range)) {
+        match declared
+            .iter()
+            .position(|(literal, _)| holds(literal, &range))
+        {
             Some(at) => used[at] = true,
             None => {
-                let reason = if around.is_empty() { UNLICENSED } else { OTHER_WORDS };
-                outcome.findings.push(finding_of(markdown, &range, reason, STATE));
+                let reason = if around.is_empty() {
+                    UNLICENSED
+                } else {
+                    OTHER_WORDS
+                };
+                outcome
+                    .findings
+                    .push(finding_of(markdown, &range, reason, STATE));
             }
         }
     }
     for ((range, literal), _) in declared.iter().zip(&used).filter(|(_, used)| **used) {
-        outcome.literals.push(literal_span(markdown, range, literal));
+        outcome
+            .literals
+            .push(literal_span(markdown, range, literal));
     }
     outcome
 }
@@ -71,10 +94,14 @@ fn precedes_number(extracted: &Extracted, end: usize) -> bool {
     let rest = &extracted.markdown[end..];
     let skipped = rest.len()
         - rest
-            .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '[' | '+' | '−' | '<'))
+            .trim_start_matches(|c: char| {
+                c.is_whitespace() || matches!(c, '*' | '[' | '+' | '−' | '<')
+            })
             .len();
     let at = end + skipped;
     let after = extracted.spans.partition_point(|s| s.bytes.start < end);
-    let mut near = extracted.spans[after..].iter().take_while(|s| s.bytes.start <= at);
+    let mut near = extracted.spans[after..]
+        .iter()
+        .take_while(|s| s.bytes.start <= at);
     near.any(|s| s.entry.text.chars().any(char::is_numeric))
 }

@@ -12,15 +12,25 @@ const LARGEST: f64 = 24.0;
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
-    let y = settings.y.as_deref().expect("checked: a bubble plot has `y`");
-    let size = settings.value.as_deref().expect("checked: a bubble plot has `value`");
+    let y = settings
+        .y
+        .as_deref()
+        .expect("checked: a bubble plot has `y`");
+    let size = settings
+        .value
+        .as_deref()
+        .expect("checked: a bubble plot has `value`");
     let series = plot.labels(settings.series.as_deref())?;
     let mut bubbles = Vec::new();
     for row in 0..plot.view.rows.len() {
         let place = plot.number(row, &settings.x)?.zip(plot.number(row, y)?);
-        let (Some((x, y)), Some(area)) = (place, plot.number(row, size)?) else { continue };
+        let (Some((x, y)), Some(area)) = (place, plot.number(row, size)?) else {
+            continue;
+        };
         if area < 0.0 {
-            return Err(format!("column `{size}` holds {area}: an area cannot be negative"));
+            return Err(format!(
+                "column `{size}` holds {area}: an area cannot be negative"
+            ));
         }
         bubbles.push((x, y, area, row));
     }
@@ -30,52 +40,98 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     // Small bubbles are drawn last, so that none is hidden; equal ones keep their order.
     bubbles.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.3.cmp(&b.3)));
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
-    let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
+    let frame = Frame {
+        left: 62.0,
+        top: TOP,
+        width: WIDTH - 72.0,
+        height: HEIGHT,
+    };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
     let (low, high) = range(bubbles.iter().map(|b| b.0));
     let (x, x_ticks) = if settings.log_x && low > 0.0 {
         let (low, high) = (low / 1.3, high * 1.3);
-        (Scale::logarithmic(low, high, frame.left, right), log_ticks(low, high))
+        (
+            Scale::logarithmic(low, high, frame.left, right),
+            log_ticks(low, high),
+        )
     } else {
         let marks = ticks(low.min(0.0), high * 1.06, 8);
-        (Scale::linear(marks[0], marks[marks.len() - 1], frame.left, right), marks)
+        (
+            Scale::linear(marks[0], marks[marks.len() - 1], frame.left, right),
+            marks,
+        )
     };
     let (low, high) = range(bubbles.iter().map(|b| b.1));
     let y_ticks = ticks(low.min(0.0), high * 1.06, 5);
     let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
     axes(svg, &frame, (&x, &x_ticks), (&scale, &y_ticks), true);
     let most = bubbles[0].2;
-    let radius = |area: f64| if most > 0.0 { (LARGEST * (area / most).sqrt()).max(3.0) } else { 5.0 };
+    let radius = |area: f64| {
+        if most > 0.0 {
+            (LARGEST * (area / most).sqrt()).max(3.0)
+        } else {
+            5.0
+        }
+    };
     let mut labels = Vec::new();
     for (px, py, area, row) in &bubbles {
         let own = plot.label(*row, settings.series.as_deref())?;
         let color = series.iter().position(|s| *s == own).unwrap_or(0);
         let at = (x.at(*px), scale.at(*py));
         let text = |value: f64, column: &str| {
-            format!("{} {}", plot.axis_label(None, column), plot.written(value, column))
+            format!(
+                "{} {}",
+                plot.axis_label(None, column),
+                plot.written(value, column)
+            )
         };
         let told = [text(*px, &settings.x), text(*py, y), text(*area, size)].join(", ");
         let hover = format!("{}: {told}", plot.key(*row));
-        svg.dot(at, radius(*area), &format!("bubble c{}", color % 6), &plot.mark(*row), &hover);
+        svg.dot(
+            at,
+            radius(*area),
+            &format!("bubble c{}", color % 6),
+            &plot.mark(*row),
+            &hover,
+        );
         // The name stands beside the bubble, so that colour is not all that tells two series apart.
         let label = plot.label(*row, settings.label.as_deref())?;
         labels.push((at, radius(*area), [own, label].join(" ").trim().to_owned()));
     }
     for ((x, y), radius, text) in labels {
         let long = x + radius + 7.0 * text.chars().count() as f64 > right;
-        let (at, anchor) =
-            if long { (x - radius - 4.0, Anchor::End) } else { (x + radius + 4.0, Anchor::Start) };
+        let (at, anchor) = if long {
+            (x - radius - 4.0, Anchor::End)
+        } else {
+            (x + radius + 4.0, Anchor::Start)
+        };
         svg.text(at, y + 4.0, anchor, "small", &text);
     }
     let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text(frame.left + frame.width / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
-    svg.vertical_text(12.0, TOP + HEIGHT / 2.0, &plot.axis_label(settings.y_label.as_deref(), y));
+    svg.text(
+        frame.left + frame.width / 2.0,
+        bottom + 38.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
+    svg.vertical_text(
+        12.0,
+        TOP + HEIGHT / 2.0,
+        &plot.axis_label(settings.y_label.as_deref(), y),
+    );
     let note = format!(
         "Area of a bubble: {}; the largest is {}.",
         plot.axis_label(None, size),
         plot.written(most, size)
     );
-    svg.text(frame.left, bottom + 58.0, Anchor::Start, "small muted", &note);
+    svg.text(
+        frame.left,
+        bottom + 58.0,
+        Anchor::Start,
+        "small muted",
+        &note,
+    );
     svg.height = bottom + 68.0;
     Ok(())
 }

@@ -52,7 +52,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
                 _ => rungs(plot, &rows)?,
             };
             if !points.is_empty() {
-                curves.push(Curve { series: number, points });
+                curves.push(Curve {
+                    series: number,
+                    points,
+                });
             }
         }
         panels.push(curves);
@@ -61,7 +64,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     if all().next().is_none() {
         return Err("no row has both coordinates".to_owned());
     }
-    let gaps = if settings.kind == FigureKind::Ladder { gaps(plot)? } else { Vec::new() };
+    let gaps = if settings.kind == FigureKind::Ladder {
+        gaps(plot)?
+    } else {
+        Vec::new()
+    };
     let reference = all().any(|p| p.reference.is_some());
     let series_shown = plot.named(settings.series.as_deref(), &series);
     let panels_shown = plot.named(settings.facet.as_deref(), &facets);
@@ -72,7 +79,14 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let width = (WIDTH - 62.0 - gap * (columns as f64 - 1.0)) / columns as f64;
     let rows = facets.len().div_ceil(columns);
     let (low, high) = range(all().map(|p| p.x).chain(gaps.iter().map(|g| g.x)));
-    let y_values = all().flat_map(|p| [Some(p.y), p.band.map(|b| b.0), p.band.map(|b| b.1), p.reference]);
+    let y_values = all().flat_map(|p| {
+        [
+            Some(p.y),
+            p.band.map(|b| b.0),
+            p.band.map(|b| b.1),
+            p.reference,
+        ]
+    });
     let (y_low, y_high) = range(y_values.flatten().chain([0.0]));
     let y_ticks = ticks(y_low, y_high, 5);
     for (number, curves) in panels.iter().enumerate() {
@@ -87,30 +101,60 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", name);
         }
         let x = match settings.kind {
-            FigureKind::Ladder => Scale::logarithmic(low, high, frame.left + 12.0, frame.left + width - 12.0),
+            FigureKind::Ladder => {
+                Scale::logarithmic(low, high, frame.left + 12.0, frame.left + width - 12.0)
+            }
             _ if settings.log_x && low > 0.0 => {
                 Scale::logarithmic(low, high, frame.left + 4.0, frame.left + width - 8.0)
             }
             _ => Scale::linear(low.min(0.0), high, frame.left, frame.left + width - 8.0),
         };
-        let y = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], frame.top + HEIGHT, frame.top);
+        let y = Scale::linear(
+            y_ticks[0],
+            y_ticks[y_ticks.len() - 1],
+            frame.top + HEIGHT,
+            frame.top,
+        );
         let x_ticks = match settings.kind {
             FigureKind::Ladder => rung_values(&panels, &gaps),
             _ if settings.log_x && low > 0.0 => log_ticks(low, high),
             _ => {
                 let count = if columns == 1 { 8 } else { 4 };
-                ticks(low.min(0.0), high, count).into_iter().filter(|t| *t <= high * 1.0001).collect()
+                ticks(low.min(0.0), high, count)
+                    .into_iter()
+                    .filter(|t| *t <= high * 1.0001)
+                    .collect()
             }
         };
         axes(svg, &frame, (&x, &x_ticks), (&y, &y_ticks), column == 0);
-        panel(plot, svg, curves, &x, &y, if series_shown.is_empty() { &series } else { &series_shown });
+        panel(
+            plot,
+            svg,
+            curves,
+            &x,
+            &y,
+            if series_shown.is_empty() {
+                &series
+            } else {
+                &series_shown
+            },
+        );
         for gap in gaps.iter().filter(|g| g.facet == number) {
             // Side by side if several series lack the same rung.
-            let place = (x.at(gap.x) + 9.0 * gap.series as f64, frame.top + HEIGHT - 7.0);
+            let place = (
+                x.at(gap.x) + 9.0 * gap.series as f64,
+                frame.top + HEIGHT - 7.0,
+            );
             svg.cross(place, gap.series, &gap.cell);
         }
         let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-        svg.text(frame.left + width / 2.0, frame.top + HEIGHT + 38.0, Anchor::Middle, "", &label);
+        svg.text(
+            frame.left + width / 2.0,
+            frame.top + HEIGHT + 38.0,
+            Anchor::Middle,
+            "",
+            &label,
+        );
         if column == 0 {
             let label = match (settings.kind, &settings.y, &settings.y_label) {
                 (_, _, Some(label)) => label.clone(),
@@ -146,15 +190,29 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, String> {
             None => Some(String::new()),
             Some(column) => cell.get(column).map(ToString::to_string),
         };
-        let x = cell.get(&settings.x).and_then(Scalar::as_f64).filter(|x| *x > 0.0);
-        let (Some(x), Some(own), Some(panel)) = (x, label(&settings.series), label(&settings.facet)) else {
+        let x = cell
+            .get(&settings.x)
+            .and_then(Scalar::as_f64)
+            .filter(|x| *x > 0.0);
+        let (Some(x), Some(own), Some(panel)) =
+            (x, label(&settings.series), label(&settings.facet))
+        else {
             continue;
         };
         let at = |labels: &[String], own: &String| labels.iter().position(|label| label == own);
-        let (Some(series), Some(facet)) = (at(&series, &own), at(&facets, &panel)) else { continue };
-        let known = found.iter().any(|g| (g.x, g.series, g.facet) == (x, series, facet));
+        let (Some(series), Some(facet)) = (at(&series, &own), at(&facets, &panel)) else {
+            continue;
+        };
+        let known = found
+            .iter()
+            .any(|g| (g.x, g.series, g.facet) == (x, series, facet));
         if !known && !marked.contains(&(x, own, panel)) {
-            found.push(Gap { x, series, facet, cell: format!("no value: {cell}") });
+            found.push(Gap {
+                x,
+                series,
+                facet,
+                cell: format!("no value: {cell}"),
+            });
         }
     }
     Ok(found)
@@ -165,11 +223,15 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
     let y = settings.y.as_deref().expect("checked: a ladder has `y`");
     let mut points = Vec::new();
     for row in rows {
-        let (Some(x), Some(value)) = (plot.number(*row, &settings.x)?, plot.number(*row, y)?) else {
+        let (Some(x), Some(value)) = (plot.number(*row, &settings.x)?, plot.number(*row, y)?)
+        else {
             continue;
         };
         if x <= 0.0 {
-            return Err(format!("column `{}` holds {x}: a ladder needs positive values", settings.x));
+            return Err(format!(
+                "column `{}` holds {x}: a ladder needs positive values",
+                settings.x
+            ));
         }
         let band = match &settings.band {
             Some([low, high]) => plot.number(*row, low)?.zip(plot.number(*row, high)?),
@@ -180,7 +242,13 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
             Some(Json::Number(number)) => number.as_f64(),
             _ => None,
         };
-        points.push(Point { x, y: value, band, reference, row: *row });
+        points.push(Point {
+            x,
+            y: value,
+            band,
+            reference,
+            row: *row,
+        });
     }
     points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.row.cmp(&b.row)));
     Ok(points)
@@ -206,36 +274,63 @@ fn distribution(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
 }
 
 fn rung_values(panels: &[Vec<Curve>], gaps: &[Gap]) -> Vec<f64> {
-    let marks = panels.iter().flatten().flat_map(|c| c.points.iter().map(|p| p.x));
+    let marks = panels
+        .iter()
+        .flatten()
+        .flat_map(|c| c.points.iter().map(|p| p.x));
     let mut values: Vec<f64> = marks.chain(gaps.iter().map(|g| g.x)).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     values
 }
 
-fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale, series: &[String]) {
-    let mut reference: Vec<(f64, f64)> =
-        curves.iter().flat_map(|c| c.points.iter().filter_map(|p| Some((p.x, p.reference?)))).collect();
+fn panel(
+    plot: &Plot<'_>,
+    svg: &mut Svg,
+    curves: &[Curve],
+    x: &Scale,
+    y: &Scale,
+    series: &[String],
+) {
+    let mut reference: Vec<(f64, f64)> = curves
+        .iter()
+        .flat_map(|c| c.points.iter().filter_map(|p| Some((p.x, p.reference?))))
+        .collect();
     reference.sort_by(|a, b| a.0.total_cmp(&b.0));
     reference.dedup_by(|a, b| a.0 == b.0);
     for curve in curves {
         let class = format!("c{}", curve.series % 6);
-        for run in curve.points.split(|p| p.band.is_none()).filter(|run| !run.is_empty()) {
+        for run in curve
+            .points
+            .split(|p| p.band.is_none())
+            .filter(|run| !run.is_empty())
+        {
             let ends = |p: &Point| p.band.expect("points without a band are split off");
             if let [only] = run {
                 // Nothing to span: a bar instead of a band.
                 let (low, high) = ends(only);
                 let at = x.at(only.x);
-                svg.line((at, y.at(low)), (at, y.at(high)), &format!("whisker {class}"));
+                svg.line(
+                    (at, y.at(low)),
+                    (at, y.at(high)),
+                    &format!("whisker {class}"),
+                );
                 continue;
             }
             let upper = run.iter().map(|p| (x.at(p.x), y.at(ends(p).1)));
             let lower = run.iter().rev().map(|p| (x.at(p.x), y.at(ends(p).0)));
-            svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band {class}"), true);
+            svg.path(
+                &upper.chain(lower).collect::<Vec<_>>(),
+                &format!("band {class}"),
+                true,
+            );
         }
     }
     if !reference.is_empty() {
-        let points: Vec<_> = reference.iter().map(|(px, py)| (x.at(*px), y.at(*py))).collect();
+        let points: Vec<_> = reference
+            .iter()
+            .map(|(px, py)| (x.at(*px), y.at(*py)))
+            .collect();
         svg.path(&points, "reference", false);
     }
     for curve in curves {
@@ -251,7 +346,11 @@ fn panel(plot: &Plot<'_>, svg: &mut Svg, curves: &[Curve], x: &Scale, y: &Scale,
                 }
                 steps
             }
-            _ => curve.points.iter().map(|p| (x.at(p.x), y.at(p.y))).collect(),
+            _ => curve
+                .points
+                .iter()
+                .map(|p| (x.at(p.x), y.at(p.y)))
+                .collect(),
         };
         svg.path(&points, &class, false);
         let marks = plot.settings.kind != FigureKind::Ecdf;
@@ -275,7 +374,19 @@ fn hover(plot: &Plot<'_>, point: &Point, series: &str) -> String {
         format_value(&Scalar::Float(v), unit.as_deref(), &settings.format, "")
             .unwrap_or_else(|_| v.to_string())
     };
-    let band = point.band.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
-    let name = if series.is_empty() { String::new() } else { format!("{series}, ") };
-    format!("{name}{} {}: {}{}", settings.x, point.x, text(point.y), band.unwrap_or_default())
+    let band = point
+        .band
+        .map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
+    let name = if series.is_empty() {
+        String::new()
+    } else {
+        format!("{series}, ")
+    };
+    format!(
+        "{name}{} {}: {}{}",
+        settings.x,
+        point.x,
+        text(point.y),
+        band.unwrap_or_default()
+    )
 }

@@ -19,7 +19,12 @@ const TOP: f64 = 62.0;
 const HEIGHT: f64 = 300.0;
 const STEPS: usize = 96;
 
-const MODELS: [Model; 4] = [Model::MichaelisMenten, Model::PowerLaw, Model::Amdahl, Model::Usl];
+const MODELS: [Model; 4] = [
+    Model::MichaelisMenten,
+    Model::PowerLaw,
+    Model::Amdahl,
+    Model::Usl,
+];
 
 /// The covariance of the parameters and how many standard errors an interval reaches.
 type Spread = (Vec<Vec<f64>>, f64);
@@ -39,7 +44,9 @@ impl Curve {
         let (covariance, reach) = self.spread.as_ref()?;
         let half = reach * self.model.error_at(&self.parameters, covariance, x)?;
         let value = self.model.at(&self.parameters, x);
-        (value + half).is_finite().then_some((value - half, value + half))
+        (value + half)
+            .is_finite()
+            .then_some((value - half, value + half))
     }
 }
 
@@ -67,13 +74,25 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     let curves = curves(plot, fit, &series)?;
     let (least, most) = range(points.iter().map(|p| p.0));
     let ends = curves.iter().filter_map(|c| c.ceiling.as_ref());
-    let ends = ends.flat_map(|c| [Some(c.value), c.band.map(|b| b.1)]).flatten();
+    let ends = ends
+        .flat_map(|c| [Some(c.value), c.band.map(|b| b.1)])
+        .flatten();
     // A ceiling far above the points would press them to the ground: then it is only told.
     let highest = range(points.iter().map(|p| p.1)).1;
-    let (_, top) = range(points.iter().map(|p| p.1).chain(ends.filter(|v| *v <= highest * 2.5)));
+    let (_, top) = range(
+        points
+            .iter()
+            .map(|p| p.1)
+            .chain(ends.filter(|v| *v <= highest * 2.5)),
+    );
     let lowest = range(points.iter().map(|p| p.1)).0.min(0.0);
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
-    let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
+    let frame = Frame {
+        left: 62.0,
+        top: TOP,
+        width: WIDTH - 72.0,
+        height: HEIGHT,
+    };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
     let x_ticks = ticks(least.min(0.0), most, 8);
     let x = Scale::linear(x_ticks[0], x_ticks[x_ticks.len() - 1], frame.left, right);
@@ -90,7 +109,13 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
             if let Some((low, high)) = whole.filter(|_| curve.spread.is_none()) {
                 let attributes = format!("class=\"band c{}\"", own % 6);
                 let tall = scale.at(low) - scale.at(high);
-                svg.rectangle(frame.left, scale.at(high), (frame.width, tall), &attributes, text);
+                svg.rectangle(
+                    frame.left,
+                    scale.at(high),
+                    (frame.width, tall),
+                    &attributes,
+                    text,
+                );
             }
             if *value <= highest_tick {
                 svg.line(
@@ -105,22 +130,32 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
         let steps = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
         let within = |v: f64| scale.at(v.clamp(y_ticks[0], highest_tick));
         let measured = steps.clone().filter(|px| *px <= most);
-        let ends = measured.filter_map(|px| curve.band(px).map(|b| (x.at(px), within(b.0), within(b.1))));
+        let ends =
+            measured.filter_map(|px| curve.band(px).map(|b| (x.at(px), within(b.0), within(b.1))));
         let ends: Vec<(f64, f64, f64)> = ends.collect();
         if !ends.is_empty() {
             let upper = ends.iter().map(|(px, _, high)| (*px, *high));
             let lower = ends.iter().rev().map(|(px, low, _)| (*px, *low));
-            svg.path(&upper.chain(lower).collect::<Vec<_>>(), &format!("band c{}", own % 6), true);
+            svg.path(
+                &upper.chain(lower).collect::<Vec<_>>(),
+                &format!("band c{}", own % 6),
+                true,
+            );
         }
         let path = steps.map(|px| (px, curve.model.at(&curve.parameters, px)));
-        let inside = path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
+        let inside =
+            path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
         let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
         // Beyond the last point the curve is a guess, and drawn as one.
         let measured = x.at(most);
         let split = path.partition_point(|p| p.0 <= measured);
         svg.path(&path[..split], &format!("line c{}", own % 6), false);
         if path.len() > split {
-            svg.path(&path[split.saturating_sub(1)..], &format!("reference c{}", own % 6), false);
+            svg.path(
+                &path[split.saturating_sub(1)..],
+                &format!("reference c{}", own % 6),
+                false,
+            );
         }
     }
     for (px, py, row) in &points {
@@ -130,10 +165,26 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
         svg.mark(x.at(*px), scale.at(*py), color, &plot.mark(*row), &hover);
     }
     let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text(frame.left + frame.width / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
-    svg.vertical_text(12.0, TOP + HEIGHT / 2.0, &plot.axis_label(settings.y_label.as_deref(), y));
+    svg.text(
+        frame.left + frame.width / 2.0,
+        bottom + 38.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
+    svg.vertical_text(
+        12.0,
+        TOP + HEIGHT / 2.0,
+        &plot.axis_label(settings.y_label.as_deref(), y),
+    );
     for (line, note) in notes.iter().enumerate() {
-        svg.text(frame.left, bottom + 58.0 + 15.0 * line as f64, Anchor::Start, "small muted", note);
+        svg.text(
+            frame.left,
+            bottom + 58.0 + 15.0 * line as f64,
+            Anchor::Start,
+            "small muted",
+            note,
+        );
     }
     svg.height = bottom + 54.0 + 15.0 * notes.len() as f64;
     Ok(())
@@ -155,10 +206,13 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
                 rows.push((get(row, "parameter")?.to_string(), row));
             }
         }
-        let Some((_, first)) = rows.first() else { continue };
+        let Some((_, first)) = rows.first() else {
+            continue;
+        };
         let formula = get(*first, "model")?.to_string();
         let model = MODELS.into_iter().find(|m| m.formula() == formula);
-        let model = model.ok_or_else(|| format!("the fit's table names no known model: `{formula}`"))?;
+        let model =
+            model.ok_or_else(|| format!("the fit's table names no known model: `{formula}`"))?;
         let mut parameters = Vec::new();
         for parameter in model.parameters() {
             let mut of = rows.iter().filter(|(n, _)| n == parameter);
@@ -174,17 +228,37 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         }
         let mut ceiling = None;
         if let Some((parameter, row)) = rows.iter().find(|(n, _)| n == "vmax") {
-            let ends = get(*row, "ci_low")?.as_f64().zip(get(*row, "ci_high")?.as_f64());
+            let ends = get(*row, "ci_low")?
+                .as_f64()
+                .zip(get(*row, "ci_high")?.as_f64());
             let text = |v: f64| plot.written(v, y);
             let band = ends.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
-            let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
-            let told = format!("{name}{parameter} {}{}", text(parameters[0]), band.unwrap_or_default());
-            ceiling = Some(Ceiling { value: parameters[0], band: ends, text: told });
+            let name = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}: ")
+            };
+            let told = format!(
+                "{name}{parameter} {}{}",
+                text(parameters[0]),
+                band.unwrap_or_default()
+            );
+            ceiling = Some(Ceiling {
+                value: parameters[0],
+                band: ends,
+                text: told,
+            });
         }
         let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);
         let in_order: Vec<usize> = model.parameters().iter().filter_map(of_model).collect();
         let spread = spread(fit, &in_order).map_err(told)?;
-        found.push(Curve { series: name.clone(), model, parameters, spread, ceiling });
+        found.push(Curve {
+            series: name.clone(),
+            model,
+            parameters,
+            spread,
+            ceiling,
+        });
     }
     Ok(found)
 }
@@ -197,9 +271,13 @@ fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
     }
     let (mut matrix, mut reach) = (Vec::new(), None);
     for row in rows {
-        let Scalar::Text(text) = fit.get(*row, "covariances")? else { return Ok(None) };
+        let Scalar::Text(text) = fit.get(*row, "covariances")? else {
+            return Ok(None);
+        };
         let numbers: Result<Vec<f64>, _> = text.split(' ').map(str::parse).collect();
-        matrix.push(numbers.map_err(|_| format!("`covariances` holds `{text}`, no list of numbers"))?);
+        matrix.push(
+            numbers.map_err(|_| format!("`covariances` holds `{text}`, no list of numbers"))?,
+        );
         let number = |column: &str| fit.get(*row, column).map(|v| v.as_f64());
         let (value, high, error) = (number("value")?, number("ci_high")?, number("std_error")?);
         if let (Some(value), Some(high), Some(error)) = (value, high, error.filter(|e| *e > 0.0)) {

@@ -8,9 +8,19 @@ use artifacts::Scalar;
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
-    let label = settings.y.as_deref().expect("checked: a forest plot has `y`");
-    let [low, high] = settings.band.as_ref().expect("checked: a forest plot has `band`");
-    let reference = settings.reference.as_ref().and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let label = settings
+        .y
+        .as_deref()
+        .expect("checked: a forest plot has `y`");
+    let [low, high] = settings
+        .band
+        .as_ref()
+        .expect("checked: a forest plot has `band`");
+    let reference = settings
+        .reference
+        .as_ref()
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or(0.0);
     let series = plot.labels(settings.series.as_deref())?;
     let unit = plot.view.table.unit(&settings.x);
     let mut lines = Vec::new();
@@ -18,7 +28,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     for row in 0..plot.view.rows.len() {
         let estimate = plot.number(row, &settings.x)?;
         let ends = plot.number(row, low)?.zip(plot.number(row, high)?);
-        for value in estimate.into_iter().chain(ends.map(|e| e.0)).chain(ends.map(|e| e.1)) {
+        for value in estimate
+            .into_iter()
+            .chain(ends.map(|e| e.0))
+            .chain(ends.map(|e| e.1))
+        {
             least = least.min(value);
             most = most.max(value);
         }
@@ -33,10 +47,20 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let bottom = top + height * lines.len() as f64;
     for tick in &marks {
         svg.line((x.at(*tick), top), (x.at(*tick), bottom), "grid");
-        svg.text(x.at(*tick), bottom + 18.0, Anchor::Middle, "small muted", &tick_text(*tick, &marks));
+        svg.text(
+            x.at(*tick),
+            bottom + 18.0,
+            Anchor::Middle,
+            "small muted",
+            &tick_text(*tick, &marks),
+        );
     }
     svg.line((left, bottom), (right, bottom), "axis");
-    svg.line((x.at(reference), top - 4.0), (x.at(reference), bottom), "reference");
+    svg.line(
+        (x.at(reference), top - 4.0),
+        (x.at(reference), bottom),
+        "reference",
+    );
     let text = |v: Option<f64>| {
         let scalar = v.map_or(Scalar::Null, Scalar::Float);
         format_value(&scalar, unit.as_deref(), &settings.format, "n/a")
@@ -56,12 +80,24 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             written = format!("{written} [{}, {}]", text(Some(*low))?, text(Some(*high))?);
         }
         if let Some(value) = estimate {
-            svg.mark(x.at(*value), y, color, &plot.mark(*row), &format!("{name}: {written}"));
+            svg.mark(
+                x.at(*value),
+                y,
+                color,
+                &plot.mark(*row),
+                &format!("{name}: {written}"),
+            );
         }
         svg.text(right + 12.0, y + 4.0, Anchor::Start, "small", &written);
     }
     let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text((left + right) / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
+    svg.text(
+        (left + right) / 2.0,
+        bottom + 38.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
     svg.height = bottom + 48.0;
     Ok(())
 }

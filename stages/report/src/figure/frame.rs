@@ -13,7 +13,9 @@ pub(super) struct Frame {
 
 /// The least and the largest value.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+        (low.min(v), high.max(v))
+    })
 }
 
 /// Draws a line for each series, and one for the reference, into one or two rows.
@@ -36,13 +38,25 @@ pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) 
 }
 
 /// Draws grid, ticks and axis of a panel; the numbers of the vertical axis if `labelled`.
-pub(super) fn axes(svg: &mut Svg, frame: &Frame, x: (&Scale, &[f64]), y: (&Scale, &[f64]), labelled: bool) {
+pub(super) fn axes(
+    svg: &mut Svg,
+    frame: &Frame,
+    x: (&Scale, &[f64]),
+    y: (&Scale, &[f64]),
+    labelled: bool,
+) {
     let (right, bottom) = (frame.left + frame.width, frame.top + frame.height);
     for tick in y.1 {
         let at = y.0.at(*tick);
         svg.line((frame.left, at), (right, at), "grid");
         if labelled {
-            svg.text(frame.left - 6.0, at + 4.0, Anchor::End, "small muted", &tick_text(*tick, y.1));
+            svg.text(
+                frame.left - 6.0,
+                at + 4.0,
+                Anchor::End,
+                "small muted",
+                &tick_text(*tick, y.1),
+            );
         }
     }
     svg.line((frame.left, bottom), (right, bottom), "axis");

@@ -8,7 +8,10 @@ use artifacts::Scalar;
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a heat map has `y`");
-    let value = settings.value.as_deref().expect("checked: a heat map has `value`");
+    let value = settings
+        .value
+        .as_deref()
+        .expect("checked: a heat map has `value`");
     let (columns, rows) = (plot.labels(Some(&settings.x))?, plot.labels(Some(y))?);
     let mut cells = Vec::new();
     for row in 0..plot.view.rows.len() {
@@ -17,7 +20,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             .zip(at(&rows, &plot.label(row, Some(y))?))
             .expect("labels come from the same rows");
         if cells.iter().any(|(p, _, _)| *p == place) {
-            return Err(format!("two rows have the same {} and {y}: name one with `where`", settings.x));
+            return Err(format!(
+                "two rows have the same {} and {y}: name one with `where`",
+                settings.x
+            ));
         }
         cells.push((place, plot.number(row, value)?, row));
     }
@@ -46,20 +52,50 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     for ((column, row_at), number, row) in &cells {
         let (x, y) = (left + width * *column as f64, top + height * *row_at as f64);
-        let share = number.map_or(0.0, |v| if high > low { (v - low) / (high - low) } else { 0.5 });
-        let opacity = if number.is_some() { 0.06 + 0.5 * share } else { 0.0 };
+        let share = number.map_or(0.0, |v| {
+            if high > low {
+                (v - low) / (high - low)
+            } else {
+                0.5
+            }
+        });
+        let opacity = if number.is_some() {
+            0.06 + 0.5 * share
+        } else {
+            0.0
+        };
         let scalar = number.map_or(Scalar::Null, Scalar::Float);
         let null = settings.null.as_deref().unwrap_or("n/a");
         let text = format_value(&scalar, unit.as_deref(), &settings.format, null)?;
-        let attributes =
-            format!("class=\"mark c0\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"", plot.mark(*row));
+        let attributes = format!(
+            "class=\"mark c0\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"",
+            plot.mark(*row)
+        );
         let hover = format!("{}, {}: {text}", rows[*row_at], columns[*column]);
-        svg.rectangle(x + 1.0, y + 1.0, (width - 2.0, height - 2.0), &attributes, &hover);
-        svg.text(x + width / 2.0, y + height / 2.0 + 4.0, Anchor::Middle, "", &text);
+        svg.rectangle(
+            x + 1.0,
+            y + 1.0,
+            (width - 2.0, height - 2.0),
+            &attributes,
+            &hover,
+        );
+        svg.text(
+            x + width / 2.0,
+            y + height / 2.0 + 4.0,
+            Anchor::Middle,
+            "",
+            &text,
+        );
     }
     let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
     let bottom = top + height * rows.len() as f64;
-    svg.text(left + (WIDTH - left) / 2.0, bottom + 20.0, Anchor::Middle, "", &label);
+    svg.text(
+        left + (WIDTH - left) / 2.0,
+        bottom + 20.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
     svg.height = bottom + 30.0;
     Ok(())
 }
@@ -76,7 +112,10 @@ pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
     let (columns, rows) = (plot.labels(Some(&plot.settings.x))?, plot.labels(y)?);
     let mut pairs = std::collections::BTreeSet::new();
     for row in 0..plot.view.rows.len() {
-        pairs.insert((plot.label(row, Some(&plot.settings.x))?, plot.label(row, y)?));
+        pairs.insert((
+            plot.label(row, Some(&plot.settings.x))?,
+            plot.label(row, y)?,
+        ));
     }
     Ok(pairs.len() < columns.len() * rows.len())
 }
@@ -86,17 +125,27 @@ pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
 pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a matrix has `y`");
-    let value = settings.value.as_deref().expect("checked: a matrix has `value`");
+    let value = settings
+        .value
+        .as_deref()
+        .expect("checked: a matrix has `value`");
     let null = settings.null.as_deref().unwrap_or("never");
     let (columns, rows) = (plot.labels(Some(&settings.x))?, plot.labels(Some(y))?);
     let mut cells: Vec<Option<(Option<f64>, usize)>> = vec![None; columns.len() * rows.len()];
     for row in 0..plot.view.rows.len() {
         let at = |names: &[String], label: &str| names.iter().position(|n| n == label);
-        let (x, y) = (plot.label(row, Some(&settings.x))?, plot.label(row, Some(y))?);
-        let Some((column, line)) = at(&columns, &x).zip(at(&rows, &y)) else { continue };
+        let (x, y) = (
+            plot.label(row, Some(&settings.x))?,
+            plot.label(row, Some(y))?,
+        );
+        let Some((column, line)) = at(&columns, &x).zip(at(&rows, &y)) else {
+            continue;
+        };
         let cell = &mut cells[line * columns.len() + column];
         if cell.is_some() {
-            return Err(format!("two rows for {x} and {y}: narrow the figure with `where`"));
+            return Err(format!(
+                "two rows for {x} and {y}: narrow the figure with `where`"
+            ));
         }
         *cell = Some((plot.number(row, value)?, row));
     }
@@ -108,10 +157,22 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let width = (WIDTH - left) / columns.len() as f64;
     let (top, height) = (56.0, 34.0);
     for (number, name) in columns.iter().enumerate() {
-        svg.text(left + width * (number as f64 + 0.5), top - 8.0, Anchor::Middle, "small", name);
+        svg.text(
+            left + width * (number as f64 + 0.5),
+            top - 8.0,
+            Anchor::Middle,
+            "small",
+            name,
+        );
     }
     for (number, name) in rows.iter().enumerate() {
-        svg.text(left - 8.0, top + height * (number as f64 + 0.5) + 4.0, Anchor::End, "", name);
+        svg.text(
+            left - 8.0,
+            top + height * (number as f64 + 0.5) + 4.0,
+            Anchor::End,
+            "",
+            name,
+        );
     }
     for (number, cell) in cells.iter().enumerate() {
         let (column, line) = (number % columns.len(), number / columns.len());
@@ -126,15 +187,35 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let share = rank.map(|r| 1.0 - r as f64 / steps.len() as f64);
         let opacity = share.map_or(0.0, |s| 0.1 + 0.42 * s);
         let text = found.map_or_else(|| null.to_owned(), |v| plot.written(v, value));
-        let attributes =
-            format!("class=\"mark c1\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"", plot.mark(*row));
+        let attributes = format!(
+            "class=\"mark c1\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"",
+            plot.mark(*row)
+        );
         let hover = format!("{}: {value} {text}", plot.key(*row));
-        svg.rectangle(x + 1.0, y + 1.0, (width - 2.0, height - 2.0), &attributes, &hover);
-        svg.text(middle.0, middle.1, Anchor::Middle, if found.is_some() { "facet" } else { "muted" }, &text);
+        svg.rectangle(
+            x + 1.0,
+            y + 1.0,
+            (width - 2.0, height - 2.0),
+            &attributes,
+            &hover,
+        );
+        svg.text(
+            middle.0,
+            middle.1,
+            Anchor::Middle,
+            if found.is_some() { "facet" } else { "muted" },
+            &text,
+        );
     }
     let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
     let bottom = top + height * rows.len() as f64;
-    svg.text(left + (WIDTH - left) / 2.0, bottom + 20.0, Anchor::Middle, "", &label);
+    svg.text(
+        left + (WIDTH - left) / 2.0,
+        bottom + 20.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
     svg.height = bottom + 30.0;
     Ok(())
 }

@@ -48,8 +48,11 @@ impl Drawn {
     /// its own, its names made its own.
     pub(crate) fn inline(&self, id: &str) -> String {
         // A quote inside a text is written as an entity, so these stand at one place each.
-        let svg =
-            self.svg.replacen("aria-labelledby=\"t d\"", &format!("aria-labelledby=\"{id}-t {id}-d\""), 1);
+        let svg = self.svg.replacen(
+            "aria-labelledby=\"t d\"",
+            &format!("aria-labelledby=\"{id}-t {id}-d\""),
+            1,
+        );
         let svg = svg.replacen("id=\"t\"", &format!("id=\"{id}-t\""), 1);
         let svg = svg.replacen("id=\"d\"", &format!("id=\"{id}-d\""), 1);
         let style = svg.find("<style>").zip(svg.find("</style>\n"));
@@ -70,11 +73,17 @@ pub(crate) fn draw(
     lacks: &Lacks,
     (title, caption): (&str, &str),
 ) -> Result<(String, Vec<Digest>), String> {
-    let view = data.view(&settings.table, &declared(&settings.only)).map_err(told)?;
+    let view = data
+        .view(&settings.table, &declared(&settings.only))
+        .map_err(told)?;
     if view.rows.is_empty() {
         return Err("no row of its table matches".to_owned());
     }
-    let plot = Plot { view: &view, settings, lacks };
+    let plot = Plot {
+        view: &view,
+        settings,
+        lacks,
+    };
     let mut svg = Svg::new(title, caption);
     match settings.kind {
         FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
@@ -85,11 +94,13 @@ pub(crate) fn draw(
         FigureKind::Timeline => timeline::draw(&plot, &mut svg)?,
         FigureKind::Fit => {
             let name = settings.fit.as_deref().expect("checked: a fit has `fit`");
-            let fit = data.view(name, &declared(&settings.only)).or_else(|miss| match miss {
-                // The condition may name a column that only the points have.
-                Miss::Wrong(_) => data.view(name, &Vec::new()),
-                miss @ Miss::Unread => Err(miss),
-            });
+            let fit = data
+                .view(name, &declared(&settings.only))
+                .or_else(|miss| match miss {
+                    // The condition may name a column that only the points have.
+                    Miss::Wrong(_) => data.view(name, &Vec::new()),
+                    miss @ Miss::Unread => Err(miss),
+                });
             fitted::draw(&plot, &fit.map_err(told)?, &mut svg)?;
         }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
@@ -110,8 +121,16 @@ fn told(miss: Miss) -> String {
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
-pub(crate) fn marks_of(view: &View, settings: &FigureSettings, lacks: &Lacks) -> Result<String, String> {
-    let plot = Plot { view, settings, lacks };
+pub(crate) fn marks_of(
+    view: &View,
+    settings: &FigureSettings,
+    lacks: &Lacks,
+) -> Result<String, String> {
+    let plot = Plot {
+        view,
+        settings,
+        lacks,
+    };
     let mut text = String::new();
     if settings.kind == FigureKind::Ladder && !lacks.partial.is_empty() {
         text.push_str(" Hollow mark: cells are missing from it.");
@@ -144,13 +163,17 @@ impl Plot<'_> {
             Scalar::Null => Ok(None),
             value => {
                 let number = value.as_f64().filter(|v| v.is_finite());
-                number.map(Some).ok_or_else(|| format!("column `{column}` holds `{value}`, not a number"))
+                number
+                    .map(Some)
+                    .ok_or_else(|| format!("column `{column}` holds `{value}`, not a number"))
             }
         }
     }
 
     fn label(&self, row: usize, column: Option<&str>) -> Result<String, String> {
-        column.map_or(Ok(String::new()), |c| self.scalar(row, c).map(|v| v.to_string()))
+        column.map_or(Ok(String::new()), |c| {
+            self.scalar(row, c).map(|v| v.to_string())
+        })
     }
 
     /// The distinct values of a column in the order of the rows; one empty label without one.
@@ -168,9 +191,17 @@ impl Plot<'_> {
     /// Labels of a column as a legend or a panel shows them, none without a column: a bare number
     /// says nothing without the name of what it counts.
     fn named(&self, column: Option<&str>, labels: &[String]) -> Vec<String> {
-        let Some(column) = column else { return Vec::new() };
+        let Some(column) = column else {
+            return Vec::new();
+        };
         let bare = labels.iter().all(|label| label.parse::<f64>().is_ok());
-        let name = |label: &String| if bare { format!("{column} {label}") } else { label.clone() };
+        let name = |label: &String| {
+            if bare {
+                format!("{column} {label}")
+            } else {
+                label.clone()
+            }
+        };
         labels.iter().map(name).collect()
     }
 
@@ -178,7 +209,11 @@ impl Plot<'_> {
     /// there are several.
     fn mark(&self, row: usize) -> String {
         let (part, at) = self.view.rows[row];
-        if self.view.table.parts.len() == 1 { at.to_string() } else { format!("{part}:{at}") }
+        if self.view.table.parts.len() == 1 {
+            at.to_string()
+        } else {
+            format!("{part}:{at}")
+        }
     }
 
     /// A value of a column as text, in the figure's format if it fits.
@@ -199,7 +234,9 @@ impl Plot<'_> {
     /// A column's name and unit for people.
     fn axis_label(&self, given: Option<&str>, column: &str) -> String {
         let unit = self.view.table.unit(column);
-        let bare = unit.as_deref().and_then(|u| column.strip_suffix(u)?.strip_suffix('_'));
+        let bare = unit
+            .as_deref()
+            .and_then(|u| column.strip_suffix(u)?.strip_suffix('_'));
         let words = bare.unwrap_or(column).replace('_', " ");
         match (given, unit.as_deref()) {
             (Some(label), _) => label.to_owned(),

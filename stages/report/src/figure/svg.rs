@@ -5,12 +5,19 @@ use std::fmt::Write as _;
 pub(super) const WIDTH: f64 = 720.0;
 
 /// The colours of series on a light ground.
-pub(crate) const LIGHT: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4"];
+pub(crate) const LIGHT: [&str; 6] = [
+    "#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4",
+];
 /// The colours of series on a dark ground.
-pub(crate) const DARK: [&str; 6] = ["#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5"];
+pub(crate) const DARK: [&str; 6] = [
+    "#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5",
+];
 
 const RULES: [(&str, &str); 16] = [
-    (".line", "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round"),
+    (
+        ".line",
+        "fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round",
+    ),
     (".mark", "fill:currentColor;stroke:none"),
     (".hollow", "fill:#fff;stroke:currentColor;stroke-width:1.5"),
     (".gone", "fill:none;stroke:currentColor;stroke-width:1.5"),
@@ -18,10 +25,19 @@ const RULES: [(&str, &str); 16] = [
     (".whisker", "stroke:currentColor;stroke-width:1.5"),
     (".grid", "stroke:currentColor;stroke-opacity:.13"),
     (".axis", "stroke:currentColor;stroke-opacity:.55"),
-    (".reference", "fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4"),
+    (
+        ".reference",
+        "fill:none;stroke:currentColor;stroke-opacity:.65;stroke-width:1.5;stroke-dasharray:5 4",
+    ),
     (".point", "fill:currentColor;fill-opacity:.45;stroke:none"),
-    (".bubble", "fill:currentColor;fill-opacity:.35;stroke:currentColor;stroke-width:1.5"),
-    (".box", "fill:currentColor;fill-opacity:.14;stroke:currentColor;stroke-width:1.5"),
+    (
+        ".bubble",
+        "fill:currentColor;fill-opacity:.35;stroke:currentColor;stroke-width:1.5",
+    ),
+    (
+        ".box",
+        "fill:currentColor;fill-opacity:.14;stroke:currentColor;stroke-width:1.5",
+    ),
     (".small", "font-size:11px"),
     (".muted", "fill-opacity:.75"),
     (".title", "font-size:14px;font-weight:600"),
@@ -84,7 +100,11 @@ impl Svg {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let class = if class.is_empty() {
+            String::new()
+        } else {
+            format!(" class=\"{class}\"")
+        };
         let _ = writeln!(
             self.body,
             "<text x=\"{}\" y=\"{}\"{anchor}{class}>{}</text>",
@@ -105,20 +125,35 @@ impl Svg {
 
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let (x1, y1, x2, y2) = (fixed(from.0), fixed(from.1), fixed(to.0), fixed(to.1));
-        let _ =
-            writeln!(self.body, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
+        let _ = writeln!(
+            self.body,
+            "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>"
+        );
     }
 
     pub(super) fn path(&mut self, points: &[(f64, f64)], class: &str, closed: bool) {
         let mut d = String::new();
         for (i, (x, y)) in points.iter().enumerate() {
-            let _ = write!(d, "{}{} {}", if i == 0 { "M" } else { "L" }, fixed(*x), fixed(*y));
+            let _ = write!(
+                d,
+                "{}{} {}",
+                if i == 0 { "M" } else { "L" },
+                fixed(*x),
+                fixed(*y)
+            );
         }
         let end = if closed { "Z" } else { "" };
         let _ = writeln!(self.body, "<path d=\"{d}{end}\" class=\"{class}\"/>");
     }
 
-    pub(super) fn rectangle(&mut self, x: f64, y: f64, size: (f64, f64), attributes: &str, hover: &str) {
+    pub(super) fn rectangle(
+        &mut self,
+        x: f64,
+        y: f64,
+        size: (f64, f64),
+        attributes: &str,
+        hover: &str,
+    ) {
         let (x, y, w, h) = (fixed(x), fixed(y), fixed(size.0), fixed(size.1));
         let hover = escape(hover);
         let _ = writeln!(
@@ -161,14 +196,35 @@ impl Svg {
         let r = 4.0;
         let points = match series % 4 {
             0 => None,
-            1 => Some(vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)]),
-            2 => Some(vec![(x, y - r * 1.3), (x + r * 1.2, y + r), (x - r * 1.2, y + r)]),
-            _ => Some(vec![(x, y - r * 1.4), (x + r * 1.4, y), (x, y + r * 1.4), (x - r * 1.4, y)]),
+            1 => Some(vec![
+                (x - r, y - r),
+                (x + r, y - r),
+                (x + r, y + r),
+                (x - r, y + r),
+            ]),
+            2 => Some(vec![
+                (x, y - r * 1.3),
+                (x + r * 1.2, y + r),
+                (x - r * 1.2, y + r),
+            ]),
+            _ => Some(vec![
+                (x, y - r * 1.4),
+                (x + r * 1.4, y),
+                (x, y + r * 1.4),
+                (x - r * 1.4, y),
+            ]),
         };
         let class = format!("{kind} c{}", series % 6);
-        let row = if row.is_empty() { String::new() } else { format!(" data-row=\"{row}\"") };
-        let hover =
-            if hover.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hover)) };
+        let row = if row.is_empty() {
+            String::new()
+        } else {
+            format!(" data-row=\"{row}\"")
+        };
+        let hover = if hover.is_empty() {
+            String::new()
+        } else {
+            format!("<title>{}</title>", escape(hover))
+        };
         let _ = match points {
             None => writeln!(
                 self.body,
@@ -178,8 +234,10 @@ impl Svg {
                 fixed(r)
             ),
             Some(points) => {
-                let points: Vec<_> =
-                    points.iter().map(|(x, y)| format!("{},{}", fixed(*x), fixed(*y))).collect();
+                let points: Vec<_> = points
+                    .iter()
+                    .map(|(x, y)| format!("{},{}", fixed(*x), fixed(*y)))
+                    .collect();
                 writeln!(
                     self.body,
                     "<polygon points=\"{}\" class=\"{class}\"{row}>{hover}</polygon>",
@@ -209,9 +267,16 @@ impl Svg {
 fn fixed(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

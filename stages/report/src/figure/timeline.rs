@@ -49,7 +49,12 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         return Err(format!("no row has both a time and a `{y}`"));
     }
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
-    let frame = Frame { left: 62.0, top: TOP, width: WIDTH - 72.0, height: HEIGHT };
+    let frame = Frame {
+        left: 62.0,
+        top: TOP,
+        width: WIDTH - 72.0,
+        height: HEIGHT,
+    };
     let bottom = TOP + HEIGHT;
     let y_ticks = ticks(low.min(0.0), high, 5);
     let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
@@ -68,19 +73,34 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let x = Scale::linear(stretch.from, stretch.to, left, left + width);
         let opacity = if number % 2 == 0 { "0.05" } else { "0" };
         let (first, last) = (stretch.rows.first(), stretch.rows.last());
-        let rows = first.zip(last).map(|(a, b)| format!("{}..{}", plot.mark(*a), plot.mark(*b)));
-        let attributes =
-            format!("class=\"mark\" fill-opacity=\"{opacity}\" data-row=\"{}\"", rows.unwrap_or_default());
+        let rows = first
+            .zip(last)
+            .map(|(a, b)| format!("{}..{}", plot.mark(*a), plot.mark(*b)));
+        let attributes = format!(
+            "class=\"mark\" fill-opacity=\"{opacity}\" data-row=\"{}\"",
+            rows.unwrap_or_default()
+        );
         // A bar over each cell names it; the ground beneath is what a pointer finds.
         svg.rectangle(left, TOP, (width, HEIGHT), &attributes, &stretch.name);
         svg.line((left, TOP - 4.0), (left + width, TOP - 4.0), "axis");
         let fits = (width / 6.2) as usize;
         let name: String = match stretch.name.chars().count() <= fits {
             true => stretch.name.clone(),
-            false => stretch.name.chars().take(fits.saturating_sub(1)).chain(['…']).collect(),
+            false => stretch
+                .name
+                .chars()
+                .take(fits.saturating_sub(1))
+                .chain(['…'])
+                .collect(),
         };
         if fits >= 4 {
-            svg.text(left + width / 2.0, TOP - 9.0, Anchor::Middle, "small", &name);
+            svg.text(
+                left + width / 2.0,
+                TOP - 9.0,
+                Anchor::Middle,
+                "small",
+                &name,
+            );
         }
         let count = ((width / 70.0) as u32).clamp(1, 8);
         for tick in ticks(stretch.from, stretch.to, count)
@@ -89,16 +109,42 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         {
             svg.line((x.at(tick), bottom), (x.at(tick), bottom + 5.0), "axis");
             let text = super::scale::tick_text(tick, &[tick]);
-            svg.text(x.at(tick), bottom + 18.0, Anchor::Middle, "small muted", &text);
+            svg.text(
+                x.at(tick),
+                bottom + 18.0,
+                Anchor::Middle,
+                "small muted",
+                &text,
+            );
         }
         for (own, name) in series.iter().enumerate() {
-            lines(plot, svg, stretch, (own, name), &values, (&x, &scale, seconds))?;
+            lines(
+                plot,
+                svg,
+                stretch,
+                (own, name),
+                &values,
+                (&x, &scale, seconds),
+            )?;
         }
         left += width + gap;
     }
-    let label = settings.x_label.clone().unwrap_or_else(|| "time in the cell (s)".to_owned());
-    svg.text(frame.left + frame.width / 2.0, bottom + 38.0, Anchor::Middle, "", &label);
-    svg.vertical_text(12.0, TOP + HEIGHT / 2.0, &plot.axis_label(settings.y_label.as_deref(), y));
+    let label = settings
+        .x_label
+        .clone()
+        .unwrap_or_else(|| "time in the cell (s)".to_owned());
+    svg.text(
+        frame.left + frame.width / 2.0,
+        bottom + 38.0,
+        Anchor::Middle,
+        "",
+        &label,
+    );
+    svg.vertical_text(
+        12.0,
+        TOP + HEIGHT / 2.0,
+        &plot.axis_label(settings.y_label.as_deref(), y),
+    );
     svg.height = bottom + 48.0;
     Ok(())
 }
@@ -107,19 +153,33 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
 fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, String> {
     let mut found: Vec<(usize, Stretch)> = Vec::new();
     for row in 0..plot.view.rows.len() {
-        let Some(time) = plot.number(row, &plot.settings.x)? else { continue };
+        let Some(time) = plot.number(row, &plot.settings.x)? else {
+            continue;
+        };
         let time = time * seconds;
         let part = plot.view.rows[row].0;
         let (part, name) = match &plot.settings.facet {
             Some(column) => (0, plot.label(row, Some(column))?),
             None => (part, plot.view.table.parts[part].coordinates.to_string()),
         };
-        match found.iter_mut().rev().find(|(p, s)| *p == part && s.name == name) {
+        match found
+            .iter_mut()
+            .rev()
+            .find(|(p, s)| *p == part && s.name == name)
+        {
             Some((_, stretch)) => {
                 (stretch.from, stretch.to) = (stretch.from.min(time), stretch.to.max(time));
                 stretch.rows.push(row);
             }
-            None => found.push((part, Stretch { name, rows: vec![row], from: time, to: time })),
+            None => found.push((
+                part,
+                Stretch {
+                    name,
+                    rows: vec![row],
+                    from: time,
+                    to: time,
+                },
+            )),
         }
     }
     let mut found: Vec<Stretch> = found.into_iter().map(|(_, s)| s).collect();
@@ -150,7 +210,10 @@ fn lines(
     if points.len() > MOST {
         points = thinned(&points);
     }
-    for run in points.split(|p| p.1.is_none()).filter(|run| !run.is_empty()) {
+    for run in points
+        .split(|p| p.1.is_none())
+        .filter(|run| !run.is_empty())
+    {
         let path: Vec<(f64, f64)> = run.iter().filter_map(|p| Some((p.0, p.1?))).collect();
         match path.as_slice() {
             [one] => svg.mark(one.0, one.1, own, "", ""),
@@ -163,15 +226,19 @@ fn lines(
 /// The least and the largest of each column of pixels, in the order they come.
 fn thinned(points: &[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)> {
     let mut out = Vec::new();
-    for column in points.chunk_by(|a, b| a.0.floor() == b.0.floor() && a.1.is_some() == b.1.is_some()) {
+    for column in
+        points.chunk_by(|a, b| a.0.floor() == b.0.floor() && a.1.is_some() == b.1.is_some())
+    {
         let of = |better: fn(&f64, &f64) -> std::cmp::Ordering| {
             (0..column.len())
                 .filter_map(|i| Some((i, column[i].1?)))
                 .min_by(|a, b| better(&a.1, &b.1))
                 .map(|(i, _)| i)
         };
-        let mut chosen: Vec<usize> =
-            [of(f64::total_cmp), of(|a, b| b.total_cmp(a))].into_iter().flatten().collect();
+        let mut chosen: Vec<usize> = [of(f64::total_cmp), of(|a, b| b.total_cmp(a))]
+            .into_iter()
+            .flatten()
+            .collect();
         chosen.sort_unstable();
         chosen.dedup();
         if chosen.is_empty() {

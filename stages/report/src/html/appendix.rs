@@ -34,7 +34,10 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
         let _ = write!(body.out, "<h3>{}</h3>\n<p>", escape(&name(first)));
         if let Some(digest) = first.artifact {
             let short = digest.short();
-            let _ = write!(body.out, "<code>{digest}</code> <code>benchtrail show {short}</code>");
+            let _ = write!(
+                body.out,
+                "<code>{digest}</code> <code>benchtrail show {short}</code>"
+            );
         }
         body.out.push_str(
             "</p>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">text</th><th scope=\"col\">value</th>\
@@ -53,7 +56,11 @@ fn group_of(entry: &Entry) -> String {
     let digest = entry.artifact.map(|d| d.to_string()).unwrap_or_default();
     format!(
         "{} {}.{} {digest}",
-        if digest.is_empty() { entry.source.word() } else { "" },
+        if digest.is_empty() {
+            entry.source.word()
+        } else {
+            ""
+        },
         entry.stage,
         entry.output
     )
@@ -76,14 +83,23 @@ fn row(body: &mut Body<'_>, trails: &Trails<'_>, number: usize) {
     let Trail { entry, spans } = &trails.all[number];
     let _ = write!(body.out, "<tr id=\"t{}\">", number + 1);
     let value = full(&entry.value).unwrap_or_else(|| "null".to_owned());
-    for text in [entry.text.as_str(), &value, entry.unit.as_deref().unwrap_or_default(), &entry.column] {
+    for text in [
+        entry.text.as_str(),
+        &value,
+        entry.unit.as_deref().unwrap_or_default(),
+        &entry.column,
+    ] {
         body.out.push_str("<td>");
         push(&mut body.out, text);
         body.out.push_str("</td>");
     }
     let at = match (entry.row, entry.artifact) {
         (Some(row), Some(digest)) => {
-            format!("<code>benchtrail show {} --rows {row}..{}</code>", digest.short(), row + 1)
+            format!(
+                "<code>benchtrail show {} --rows {row}..{}</code>",
+                digest.short(),
+                row + 1
+            )
         }
         (Some(row), None) => row.to_string(),
         (None, _) => String::new(),

@@ -52,7 +52,10 @@ impl<'a> Body<'a> {
         for at in (1..earliest.len()).rev() {
             earliest[at - 1] = earliest[at - 1].min(earliest[at]);
         }
-        let figures = figures.iter().map(|f| (format!("figures/{}.svg", f.name), f)).collect();
+        let figures = figures
+            .iter()
+            .map(|f| (format!("figures/{}.svg", f.name), f))
+            .collect();
         Self {
             markdown,
             trails,
@@ -76,7 +79,9 @@ impl<'a> Body<'a> {
             | Options::ENABLE_FOOTNOTES
             | Options::ENABLE_STRIKETHROUGH
             | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-        let events: Vec<_> = Parser::new_ext(self.markdown, options).into_offset_iter().collect();
+        let events: Vec<_> = Parser::new_ext(self.markdown, options)
+            .into_offset_iter()
+            .collect();
         for at in 0..events.len() {
             if let Some((word, name)) = self.label(&events[at..]) {
                 let id = self.unique(&format!("{word}-{}", slug(name)));
@@ -128,7 +133,12 @@ impl<'a> Body<'a> {
 
     /// The word and name of a paragraph that begins with the label of a declared table or figure.
     fn label(&self, events: &Events<'a>) -> Option<(&'static str, &'a str)> {
-        let [(Event::Start(Tag::Paragraph), _), (Event::Start(Tag::Strong), strong), ..] = events else {
+        let [
+            (Event::Start(Tag::Paragraph), _),
+            (Event::Start(Tag::Strong), strong),
+            ..,
+        ] = events
+        else {
             return None;
         };
         let word = match &self.markdown[strong.clone()] {
@@ -144,17 +154,26 @@ impl<'a> Body<'a> {
 
     /// The figure that a paragraph shows.
     fn figure(&self, events: &Events<'a>) -> Option<&'a Drawn> {
-        let [(Event::Start(Tag::Paragraph), _), (Event::Start(Tag::Image { dest_url, .. }), _), ..] = events
+        let [
+            (Event::Start(Tag::Paragraph), _),
+            (Event::Start(Tag::Image { dest_url, .. }), _),
+            ..,
+        ] = events
         else {
             return None;
         };
         let alone = 1 + end_of(&events[1..]) + 1 == end_of(events);
-        self.figures.get(dest_url.as_ref()).copied().filter(|_| alone)
+        self.figures
+            .get(dest_url.as_ref())
+            .copied()
+            .filter(|_| alone)
     }
 
     fn plot(&mut self, drawn: &'a Drawn, events: &Events<'a>) -> usize {
         let image = end_of(events);
-        let caption = self.label(&events[image..]).filter(|(word, _)| *word == "figure");
+        let caption = self
+            .label(&events[image..])
+            .filter(|(word, _)| *word == "figure");
         let id = match caption {
             Some((_, name)) => self.shown.get(name).cloned().unwrap_or_default(),
             None => self.unique(&format!("figure-{}", slug(&drawn.name))),
@@ -166,12 +185,16 @@ impl<'a> Body<'a> {
         if length > 0 {
             self.inline(&events[image + 1..image + length - 1]);
         }
-        self.out.push_str("</figcaption>\n<details><summary>Data</summary><p>Drawn from <code>");
+        self.out
+            .push_str("</figcaption>\n<details><summary>Data</summary><p>Drawn from <code>");
         push(&mut self.out, &drawn.table);
         self.out.push_str("</code>; each mark names its row.");
         for digest in &drawn.digests {
             let short = digest.short();
-            let _ = write!(self.out, " <code title=\"{digest}\">benchtrail show {short}</code>");
+            let _ = write!(
+                self.out,
+                " <code title=\"{digest}\">benchtrail show {short}</code>"
+            );
         }
         self.out.push_str("</p>");
         // The alternative text is the title inside the picture; its numbers have their trails here.
@@ -202,11 +225,17 @@ impl<'a> Body<'a> {
     }
 
     fn table(&mut self, events: &Events<'a>, caption: Option<(&str, &Events<'a>)>) {
-        let Some((Event::Start(Tag::Table(alignments)), _)) = events.first() else { return };
-        let id = caption.map(|(id, _)| format!(" id=\"{id}\"")).unwrap_or_default();
+        let Some((Event::Start(Tag::Table(alignments)), _)) = events.first() else {
+            return;
+        };
+        let id = caption
+            .map(|(id, _)| format!(" id=\"{id}\""))
+            .unwrap_or_default();
         let name = caption.map_or("table", |(id, _)| id);
-        let _ =
-            writeln!(self.out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\">");
+        let _ = writeln!(
+            self.out,
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\">"
+        );
         let _ = writeln!(self.out, "<table{id}>");
         if let Some((_, inside)) = caption {
             self.out.push_str("<caption>");
@@ -272,12 +301,16 @@ impl<'a> Body<'a> {
             Event::Code(text) => {
                 self.out.push_str("<code>");
                 let at = self.markdown[range.clone()].find(text.as_ref());
-                let range = at.map_or(range.clone(), |at| range.start + at..range.start + at + text.len());
+                let range = at.map_or(range.clone(), |at| {
+                    range.start + at..range.start + at + text.len()
+                });
                 self.text(text, range);
                 self.out.push_str("</code>");
             }
             // Markup written in a template is shown as it is written: a report is Markdown.
-            Event::Html(text) | Event::InlineHtml(text) if !text.trim_start().starts_with("<!--") => {
+            Event::Html(text) | Event::InlineHtml(text)
+                if !text.trim_start().starts_with("<!--") =>
+            {
                 self.text(text, range.clone());
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -286,7 +319,10 @@ impl<'a> Body<'a> {
             Event::FootnoteReference(name) => {
                 let (id, name) = (slug(name), escape(name));
                 let back = self.unique(&format!("note-{id}-from"));
-                let _ = write!(self.out, "<sup><a id=\"{back}\" href=\"#note-{id}\">{name}</a></sup>");
+                let _ = write!(
+                    self.out,
+                    "<sup><a id=\"{back}\" href=\"#note-{id}\">{name}</a></sup>"
+                );
             }
             _ => {}
         }
@@ -309,7 +345,11 @@ impl<'a> Body<'a> {
             Tag::Strikethrough => "<s>",
             Tag::HtmlBlock => "<p>",
             Tag::FootnoteDefinition(name) => {
-                let _ = write!(self.out, "<div class=\"note\" role=\"note\" id=\"note-{}\">", slug(name));
+                let _ = write!(
+                    self.out,
+                    "<div class=\"note\" role=\"note\" id=\"note-{}\">",
+                    slug(name)
+                );
                 self.ids.insert(format!("note-{}", slug(name)));
                 return;
             }
@@ -370,9 +410,13 @@ impl Body<'_> {
     fn text(&mut self, text: &str, range: Range<usize>) {
         let spans = self.spans_in(&range);
         // Statements stand in the order of their ends.
-        let first = self.enclosed.partition_point(|s| s.bytes.end <= range.start);
+        let first = self
+            .enclosed
+            .partition_point(|s| s.bytes.end <= range.start);
         let reach = self.enclosed[first..].iter().zip(&self.earliest[first..]);
-        let reach = reach.take_while(|(_, earliest)| **earliest < range.end).map(|(statement, _)| statement);
+        let reach = reach
+            .take_while(|(_, earliest)| **earliest < range.end)
+            .map(|(statement, _)| statement);
         let statements: Vec<&Enclosed> = reach.filter(|s| s.bytes.start < range.end).collect();
         if spans.is_empty() && statements.is_empty() {
             return push(&mut self.out, text);
@@ -390,7 +434,11 @@ impl Body<'_> {
             .map(|s| &s.bytes)
             .chain(statements.iter().map(|s| &s.bytes))
         {
-            cuts.extend([bytes.start, bytes.end].into_iter().filter(|at| range.contains(at)));
+            cuts.extend(
+                [bytes.start, bytes.end]
+                    .into_iter()
+                    .filter(|at| range.contains(at)),
+            );
         }
         cuts.sort_unstable();
         cuts.dedup();
@@ -399,11 +447,17 @@ impl Body<'_> {
             let covers = |bytes: &Range<usize>| bytes.start <= pair[0] && pair[1] <= bytes.end;
             if let Some(span) = spans.clone().find(|i| covers(&self.trails.spans[*i].bytes)) {
                 self.number(span, piece);
-            } else if let Some(recorded) =
-                statements.iter().find(|s| covers(&s.bytes)).and_then(|s| self.recorded.get(s.statement))
+            } else if let Some(recorded) = statements
+                .iter()
+                .find(|s| covers(&s.bytes))
+                .and_then(|s| self.recorded.get(s.statement))
             {
                 let told = escape(&statement_line(recorded));
-                let _ = write!(self.out, "<span class=\"s\" title=\"{told}\">{}</span>", escape(piece));
+                let _ = write!(
+                    self.out,
+                    "<span class=\"s\" title=\"{told}\">{}</span>",
+                    escape(piece)
+                );
             } else {
                 push(&mut self.out, piece);
             }
@@ -414,9 +468,16 @@ impl Body<'_> {
     pub(super) fn number(&mut self, span: usize, text: &str) {
         let entry = &self.trails.spans[span].entry;
         let trail = self.trails.of(span) + 1;
-        let id = if self.placed[span] { String::new() } else { format!(" id=\"n{}\"", span + 1) };
+        let id = if self.placed[span] {
+            String::new()
+        } else {
+            format!(" id=\"n{}\"", span + 1)
+        };
         self.placed[span] = true;
-        let target = self.shown.get(entry.column.as_str()).filter(|_| entry.source == Source::Structure);
+        let target = self
+            .shown
+            .get(entry.column.as_str())
+            .filter(|_| entry.source == Source::Structure);
         let target = target.cloned().unwrap_or_else(|| format!("t{trail}"));
         // Words are reached by the pointer; the keyboard would need too many steps between numbers.
         let is_number = text.chars().any(char::is_numeric);
@@ -438,7 +499,11 @@ impl Body<'_> {
         // `n1` and `t1` are those of numbers and trails.
         let rest = wanted.trim_start_matches(['n', 't']);
         let taken = rest.len() + 1 == wanted.len() && rest.bytes().all(|b| b.is_ascii_digit());
-        let wanted = if taken { format!("part-{wanted}") } else { wanted.to_owned() };
+        let wanted = if taken {
+            format!("part-{wanted}")
+        } else {
+            wanted.to_owned()
+        };
         let mut id = wanted.clone();
         let mut number = 1usize;
         while !self.ids.insert(id.clone()) {
@@ -467,9 +532,14 @@ fn end_of(events: &Events<'_>) -> usize {
 
 /// Whether a link leads to a page, a mail address or a place in this one, and runs nothing.
 fn is_harmless(destination: &str) -> bool {
-    let scheme = destination.split(['/', '?', '#']).next().unwrap_or_default();
+    let scheme = destination
+        .split(['/', '?', '#'])
+        .next()
+        .unwrap_or_default();
     match scheme.split_once(':') {
         None => true,
-        Some((name, _)) => ["http", "https", "mailto"].contains(&name.to_ascii_lowercase().as_str()),
+        Some((name, _)) => {
+            ["http", "https", "mailto"].contains(&name.to_ascii_lowercase().as_str())
+        }
     }
 }

@@ -33,7 +33,11 @@ pub(super) fn slug(text: &str) -> String {
         }
     }
     let out = out.trim_end_matches('-');
-    if out.is_empty() { "part".to_owned() } else { out.to_owned() }
+    if out.is_empty() {
+        "part".to_owned()
+    } else {
+        out.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -42,7 +46,10 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(escape("a<b> & \"c\"\u{1}"), "a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}");
+        assert_eq!(
+            escape("a<b> & \"c\"\u{1}"),
+            "a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}"
+        );
     }
 
     #[test]

@@ -30,7 +30,12 @@ pub(crate) struct Parts<'a> {
 /// Returns the page: the same bytes for the same parts.
 pub(crate) fn page(parts: &Parts<'_>) -> String {
     let trails = Trails::new(parts.spans, parts.enclosed, parts.recorded);
-    let mut body = Body::new(parts.markdown, &trails, (parts.enclosed, parts.recorded), parts.figures);
+    let mut body = Body::new(
+        parts.markdown,
+        &trails,
+        (parts.enclosed, parts.recorded),
+        parts.figures,
+    );
     body.write();
     appendix::write(&mut body, &trails);
     let title = body.headings.first().map_or("Report", |h| h.text.as_str());
@@ -48,7 +53,10 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     page.reserve(body.out.len() + 4096);
     page.push_str("<main id=\"text\">\n");
     // The contents stand below the title.
-    let after = body.out.find("</h1>\n").map_or(0, |at| at + "</h1>\n".len());
+    let after = body
+        .out
+        .find("</h1>\n")
+        .map_or(0, |at| at + "</h1>\n".len());
     page.push_str(&body.out[..after]);
     contents(&mut page, &body.headings);
     page.push_str(&body.out[after..]);
@@ -59,10 +67,20 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
 /// Writes the table of contents: sections and their parts. A short report needs none, and one
 /// whose text has its own has it already.
 fn contents(page: &mut String, headings: &[Heading]) {
-    let listed: Vec<&Heading> =
-        headings.iter().filter(|h| matches!(h.level, HeadingLevel::H2 | HeadingLevel::H3)).collect();
-    let own = listed.iter().any(|h| h.text.eq_ignore_ascii_case("contents"));
-    if own || listed.iter().filter(|h| h.level == HeadingLevel::H2).count() < 3 {
+    let listed: Vec<&Heading> = headings
+        .iter()
+        .filter(|h| matches!(h.level, HeadingLevel::H2 | HeadingLevel::H3))
+        .collect();
+    let own = listed
+        .iter()
+        .any(|h| h.text.eq_ignore_ascii_case("contents"));
+    if own
+        || listed
+            .iter()
+            .filter(|h| h.level == HeadingLevel::H2)
+            .count()
+            < 3
+    {
         return;
     }
     page.push_str("<nav id=\"contents\" aria-label=\"Contents\">\n<ul>\n");
@@ -81,6 +99,10 @@ fn contents(page: &mut String, headings: &[Heading]) {
         push(page, &heading.text);
         page.push_str("</a>");
     }
-    page.push_str(if parts { "</li>\n</ul></li>\n" } else { "</li>\n" });
+    page.push_str(if parts {
+        "</li>\n</ul></li>\n"
+    } else {
+        "</li>\n"
+    });
     page.push_str("</ul>\n</nav>\n");
 }

@@ -40,7 +40,14 @@ pub(super) fn sheet() -> String {
 }
 
 fn variables(palette: &Palette) -> String {
-    let Palette { background, text, muted, link, panel, line } = palette;
+    let Palette {
+        background,
+        text,
+        muted,
+        link,
+        panel,
+        line,
+    } = palette;
     format!(
         ":root{{--background:{background};--text:{text};--muted:{muted};--link:{link};--panel:{panel};--line:{line}}}"
     )
@@ -127,7 +134,11 @@ mod tests {
     fn luminance(colour: &str) -> f64 {
         let channel = |i: usize| {
             let c = f64::from(u8::from_str_radix(&colour[i..i + 2], 16).unwrap()) / 255.0;
-            if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+            if c <= 0.040_45 {
+                c / 12.92
+            } else {
+                ((c + 0.055) / 1.055).powf(2.4)
+            }
         };
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
@@ -160,7 +171,11 @@ mod tests {
         // Graphical objects need 3:1.
         for (palette, colours) in [(&LIGHT, crate::figure::LIGHT), (&DARK, crate::figure::DARK)] {
             for colour in colours {
-                assert!(contrast(colour, palette.background) >= 3.0, "{colour} on {}", palette.background);
+                assert!(
+                    contrast(colour, palette.background) >= 3.0,
+                    "{colour} on {}",
+                    palette.background
+                );
             }
         }
     }
@@ -168,6 +183,8 @@ mod tests {
     #[test]
     fn nothing_is_fetched() {
         let sheet = sheet();
-        assert!(!sheet.contains("url(") && !sheet.contains("@import") && !sheet.contains("@font-face"));
+        assert!(
+            !sheet.contains("url(") && !sheet.contains("@import") && !sheet.contains("@font-face")
+        );
     }
 }

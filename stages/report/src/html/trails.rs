@@ -26,11 +26,25 @@ pub(super) struct Trails<'a> {
 }
 
 /// What makes two texts the same number from the same place.
-type Key<'a> = (&'static str, [&'a str; 7], Option<[u8; 32]>, Option<u64>, Option<String>);
+type Key<'a> = (
+    &'static str,
+    [&'a str; 7],
+    Option<[u8; 32]>,
+    Option<u64>,
+    Option<String>,
+);
 
 fn key(entry: &Entry) -> Key<'_> {
     let unit = entry.unit.as_deref().unwrap_or_default();
-    let Entry { text, stage, output, row_key, column, format, .. } = entry;
+    let Entry {
+        text,
+        stage,
+        output,
+        row_key,
+        column,
+        format,
+        ..
+    } = entry;
     let digest = entry.artifact.map(|d: Digest| *d.as_bytes());
     (
         entry.source.word(),
@@ -48,7 +62,10 @@ impl<'a> Trails<'a> {
         let mut known: BTreeMap<Key<'a>, usize> = BTreeMap::new();
         for (number, span) in spans.iter().enumerate() {
             let at = *known.entry(key(&span.entry)).or_insert_with(|| {
-                all.push(Trail { entry: &span.entry, spans: Vec::new() });
+                all.push(Trail {
+                    entry: &span.entry,
+                    spans: Vec::new(),
+                });
                 all.len() - 1
             });
             all[at].spans.push(number);
@@ -56,7 +73,12 @@ impl<'a> Trails<'a> {
         }
         let statements = innermost(spans, enclosed);
         let statements = statements.into_iter().map(|at| recorded.get(at?)).collect();
-        Self { spans, all, of_span, statements }
+        Self {
+            spans,
+            all,
+            of_span,
+            statements,
+        }
     }
 
     /// Returns the number of a span's trail, from 0.
@@ -70,7 +92,11 @@ impl<'a> Trails<'a> {
         let mut lines = vec![value_line(entry)];
         lines.extend(place_line(entry));
         if let Some(row) = entry.row {
-            let key = if entry.row_key.is_empty() { String::new() } else { format!(": {}", spaced(entry)) };
+            let key = if entry.row_key.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", spaced(entry))
+            };
             lines.push(format!("row {row}{key}"));
         } else if entry.source == Source::Count && !entry.row_key.is_empty() {
             lines.push(format!("rows with {}", spaced(entry)));
@@ -108,9 +134,21 @@ pub(super) fn statement_line(recorded: &Recorded) -> String {
         (None, Some(rule)) => format!("statement `{}`", rule.word()),
         (None, None) => "statement".to_owned(),
     };
-    let table = recorded.rule.as_ref().and_then(|r| r.place()).map(|(table, _)| format!(" over {table}"));
-    let reason = if recorded.reason.is_empty() { String::new() } else { format!(": {}", recorded.reason) };
-    format!("{what}{}: {}{reason}", table.unwrap_or_default(), recorded.outcome.word())
+    let table = recorded
+        .rule
+        .as_ref()
+        .and_then(|r| r.place())
+        .map(|(table, _)| format!(" over {table}"));
+    let reason = if recorded.reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", recorded.reason)
+    };
+    format!(
+        "{what}{}: {}{reason}",
+        table.unwrap_or_default(),
+        recorded.outcome.word()
+    )
 }
 
 /// Returns the value in full precision with its unit.
@@ -159,13 +197,22 @@ mod tests {
     use artifacts::Scalar;
 
     fn span(start: usize, entry: Entry) -> Span {
-        Span { line: 1, column_start: start + 1, column_end: start + 2, bytes: start..start + 1, entry }
+        Span {
+            line: 1,
+            column_start: start + 1,
+            column_end: start + 2,
+            bytes: start..start + 1,
+            entry,
+        }
     }
 
     #[test]
     fn the_same_number_from_the_same_place_has_one_trail() {
         let entry = Entry::new(Source::Spec, "seed", Scalar::Int(7), "7");
-        let other = Entry { format: "0.0".to_owned(), ..entry.clone() };
+        let other = Entry {
+            format: "0.0".to_owned(),
+            ..entry.clone()
+        };
         let spans = [span(0, entry.clone()), span(5, other), span(9, entry)];
         let trails = Trails::new(&spans, &[], &[]);
         assert_eq!(trails.all.len(), 2);

@@ -73,7 +73,11 @@ impl Judge {
         if let Some(known) = lock(&self.0).get(name) {
             return Ok(known.clone());
         }
-        let part = |(coordinates, digest, table)| Part { coordinates, digest, content: Arc::new(table) };
+        let part = |(coordinates, digest, table)| Part {
+            coordinates,
+            digest,
+            content: Arc::new(table),
+        };
         let parts = read(name)?.into_iter().map(part).collect();
         let place = name.split_once('.').unwrap_or(("", name));
         let opened = Arc::new(Opened::new(Source::Table, place, parts, &[]));

@@ -87,10 +87,20 @@ const FUNCTIONS: [(&str, &str, Option<&str>); 16] = [
 /// Adds the functions to an environment.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     for (name, word, third) in FUNCTIONS {
-        let function = Function { world: world.clone(), name, word, third };
+        let function = Function {
+            world: world.clone(),
+            name,
+            word,
+            third,
+        };
         environment.add_global(name, Value::from_object(function));
     }
-    environment.add_global("premise", Value::from_object(Premise { world: world.clone() }));
+    environment.add_global(
+        "premise",
+        Value::from_object(Premise {
+            world: world.clone(),
+        }),
+    );
 }
 
 #[derive(Debug)]
@@ -103,7 +113,8 @@ struct Function {
 
 impl Object for Function {
     fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        let (table, only, third, options): (String, Option<Value>, Option<Value>, Kwargs) = from_args(args)?;
+        let (table, only, third, options): (String, Option<Value>, Option<Value>, Kwargs) =
+            from_args(args)?;
         let mut rule = serde_json::Map::from_iter([("table".to_owned(), Json::String(table))]);
         if let Some(only) = only.filter(|v| !v.is_none()) {
             rule.insert("where".to_owned(), json_of(&only)?);
@@ -111,7 +122,10 @@ impl Object for Function {
         match (third, self.third) {
             (Some(value), Some(key)) => drop(rule.insert(key.to_owned(), json_of(&value)?)),
             (Some(_), None) => {
-                return Err(wrong(&format!("`{}` takes a table and a condition; name the rest", self.name)));
+                return Err(wrong(&format!(
+                    "`{}` takes a table and a condition; name the rest",
+                    self.name
+                )));
             }
             (None, _) => {}
         }
@@ -128,7 +142,9 @@ impl Object for Function {
         options.assert_all_used()?;
         let caller = caller.ok_or_else(|| {
             let name = self.name;
-            wrong(&format!("`{name}` is a statement: write `{{% call {name}(…) %}}text{{% endcall %}}`"))
+            wrong(&format!(
+                "`{name}` is a statement: write `{{% call {name}(…) %}}text{{% endcall %}}`"
+            ))
         })?;
         let rule: Rule = serde_json::from_value(serde_json::json!({ self.word: rule }))
             .map_err(|e| wrong(&format!("`{}`: {e}", self.name)))?;
@@ -141,11 +157,19 @@ impl Object for Function {
         let id = self.world.record(Recorded {
             claim: None,
             rule: Some(rule),
-            outcome: if holds { Outcome::Holds } else { Outcome::Alternative },
+            outcome: if holds {
+                Outcome::Holds
+            } else {
+                Outcome::Alternative
+            },
             reason: judgement.reason.clone(),
             judgement: Some(judgement.clone()),
         });
-        let found = Value::from_object(Found { world: self.world.clone(), id, judgement });
+        let found = Value::from_object(Found {
+            world: self.world.clone(),
+            id,
+            judgement,
+        });
         let text = match otherwise {
             Some(otherwise) if !holds => {
                 let name = format!("alternative of `{}`", self.name);
@@ -164,13 +188,19 @@ impl Object for Function {
             }
             _ => said(&caller, state, &found)?,
         };
-        Ok(Value::from_object(Shown(self.world.trace.enclose(id, &text))))
+        Ok(Value::from_object(Shown(
+            self.world.trace.enclose(id, &text),
+        )))
     }
 }
 
 /// Renders the words of a statement.
 fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<String, Error> {
-    let takes = caller.get_attr("arguments").ok().and_then(|a| a.len()).unwrap_or(0);
+    let takes = caller
+        .get_attr("arguments")
+        .ok()
+        .and_then(|a| a.len())
+        .unwrap_or(0);
     let text = match takes {
         0 => caller.call(state, &[])?,
         _ => caller.call(state, std::slice::from_ref(found))?,
@@ -210,9 +240,13 @@ struct Found {
 
 impl Found {
     fn show(&self, name: &str, format: &str) -> Result<Value, Error> {
-        let Some((_, value, unit)) = self.judgement.values.iter().find(|(n, _, _)| *n == name) else {
+        let Some((_, value, unit)) = self.judgement.values.iter().find(|(n, _, _)| *n == name)
+        else {
             let known: Vec<_> = self.judgement.values.iter().map(|(n, _, _)| *n).collect();
-            return Err(wrong(&format!("the statement has no value `{name}`; it has: {}", known.join(", "))));
+            return Err(wrong(&format!(
+                "the statement has no value `{name}`; it has: {}",
+                known.join(", ")
+            )));
         };
         let text = format_value(value, unit.as_deref(), format, "n/a").map_err(|e| wrong(&e))?;
         let view = self.judgement.view.as_ref();
@@ -222,13 +256,22 @@ impl Found {
             row_key: view.map(|v| v.condition.clone()).unwrap_or_default(),
             unit: unit.clone(),
             format: format.to_owned(),
-            ..Entry::new(Source::Statement, format!("{}.{name}", self.id), value.clone(), text)
+            ..Entry::new(
+                Source::Statement,
+                format!("{}.{name}", self.id),
+                value.clone(),
+                text,
+            )
         }))))
     }
 
     fn rows(&self, positions: impl Iterator<Item = usize>) -> Option<Value> {
         let view = Arc::new(self.judgement.view.clone()?);
-        Some(positions.map(|i| plain_row(&self.world, &view, i)).collect())
+        Some(
+            positions
+                .map(|i| plain_row(&self.world, &view, i))
+                .collect(),
+        )
     }
 }
 
@@ -251,7 +294,10 @@ impl Object for Found {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         let values = self.judgement.values.iter().map(|(n, _, _)| *n);
         Enumerator::Values(
-            values.chain(self.judgement.named.iter().map(|(n, _)| *n)).map(Value::from).collect(),
+            values
+                .chain(self.judgement.named.iter().map(|(n, _)| *n))
+                .map(Value::from)
+                .collect(),
         )
     }
 
@@ -262,7 +308,9 @@ impl Object for Found {
         args: &[Value],
     ) -> Result<Value, Error> {
         if method != "show" {
-            return Err(wrong(&format!("a statement has no method `{method}`; it has `show`")));
+            return Err(wrong(&format!(
+                "a statement has no method `{method}`; it has `show`"
+            )));
         }
         let (name, format): (&str, Option<&str>) = from_args(args)?;
         self.show(name, format.unwrap_or(""))
@@ -284,7 +332,9 @@ impl Object for Premise {
             wrong("`premise` wraps text: write `{% call premise(\"reason\") %}text{% endcall %}`")
         })?;
         if reason.trim().is_empty() {
-            return Err(wrong("a premise needs the reason why it holds without data"));
+            return Err(wrong(
+                "a premise needs the reason why it holds without data",
+            ));
         }
         let text = said(&caller, state, &Value::from(()))?;
         let id = self.world.record(Recorded {
@@ -294,7 +344,9 @@ impl Object for Premise {
             judgement: None,
             reason,
         });
-        Ok(Value::from_object(Shown(self.world.trace.enclose(id, &text))))
+        Ok(Value::from_object(Shown(
+            self.world.trace.enclose(id, &text),
+        )))
     }
 }
 
@@ -317,7 +369,9 @@ pub(crate) fn statements_table(
     let at = |id: usize| places[id];
     let ids = || 0..recorded.len();
     let int = |pick: &dyn Fn(usize) -> Option<usize>| {
-        ids().map(|id| pick(id).and_then(|v| i64::try_from(v).ok())).collect::<Vec<_>>()
+        ids()
+            .map(|id| pick(id).and_then(|v| i64::try_from(v).ok()))
+            .collect::<Vec<_>>()
     };
     let text = |pick: &dyn Fn(usize) -> Option<String>| ids().map(pick).collect::<Vec<_>>();
     let judgement = |id: usize| recorded[id].judgement.as_ref();
@@ -327,10 +381,12 @@ pub(crate) fn statements_table(
             Column::int("statement", int(&Some)).describe("the statement's number, from 0"),
             Column::text("claim", text(&|id| recorded[id].claim.clone()))
                 .describe("the claim whose rule it is; null for statements of the template"),
-            Column::int("line", int(&|id| Some(at(id)?.start.0))).describe("line of the report, from 1"),
+            Column::int("line", int(&|id| Some(at(id)?.start.0)))
+                .describe("line of the report, from 1"),
             Column::int("column_start", int(&|id| Some(at(id)?.start.1))),
             Column::int("line_end", int(&|id| Some(at(id)?.end.0))),
-            Column::int("column_end", int(&|id| Some(at(id)?.end.1))).describe("one past the last character"),
+            Column::int("column_end", int(&|id| Some(at(id)?.end.1)))
+                .describe("one past the last character"),
             Column::text(
                 "template",
                 text(&|id| {
@@ -340,8 +396,11 @@ pub(crate) fn statements_table(
                 }),
             )
             .describe("where it stands in the template"),
-            Column::text("text", text(&|id| Some(markdown.get(at(id)?.bytes.clone())?.to_owned())))
-                .describe("the words as rendered"),
+            Column::text(
+                "text",
+                text(&|id| Some(markdown.get(at(id)?.bytes.clone())?.to_owned())),
+            )
+            .describe("the words as rendered"),
             Column::text(
                 "rule",
                 text(&|id| {
@@ -352,19 +411,30 @@ pub(crate) fn statements_table(
                 }),
             )
             .describe("what is said of the rows, as JSON; null for a premise"),
-            Column::text("stage", text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty()))),
+            Column::text(
+                "stage",
+                text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty())),
+            ),
             Column::text("output", text(&|id| Some(view(id)?.table.output.clone()))),
             Column::text("condition", text(&|id| Some(view(id)?.condition.clone()))),
-            Column::text("outcome", text(&|id| Some(recorded[id].outcome.word().to_owned())))
-                .describe("holds, alternative, premise, licensed, refused or undecided"),
-            Column::text("truth", text(&|id| judgement(id).map(|j| j.truth.word().to_owned())))
-                .describe("yes, no or unknown"),
+            Column::text(
+                "outcome",
+                text(&|id| Some(recorded[id].outcome.word().to_owned())),
+            )
+            .describe("holds, alternative, premise, licensed, refused or undecided"),
+            Column::text(
+                "truth",
+                text(&|id| judgement(id).map(|j| j.truth.word().to_owned())),
+            )
+            .describe("yes, no or unknown"),
             Column::int("n", int(&|id| judgement(id)?.n())).describe("rows looked at"),
-            Column::int("count", int(&|id| judgement(id)?.count)).describe("rows that meet the predicate"),
+            Column::int("count", int(&|id| judgement(id)?.count))
+                .describe("rows that meet the predicate"),
             Column::text("values", text(&|id| Some(values(judgement(id)?))))
                 .describe("values of the evaluation, as JSON"),
-            Column::text("against", text(&|id| Some(rows(judgement(id)?))))
-                .describe("the rows that stand against it, as JSON: digest of the table and row, from 0"),
+            Column::text("against", text(&|id| Some(rows(judgement(id)?)))).describe(
+                "the rows that stand against it, as JSON: digest of the table and row, from 0",
+            ),
             Column::text("reason", text(&|id| Some(recorded[id].reason.clone()))),
         ],
         &[("keys", "statement")],
@@ -373,7 +443,10 @@ pub(crate) fn statements_table(
 
 /// Returns the values of an evaluation as JSON.
 pub(crate) fn values(judgement: &Judgement) -> String {
-    let pairs = judgement.values.iter().map(|(name, value, _)| ((*name).to_owned(), json(value)));
+    let pairs = judgement
+        .values
+        .iter()
+        .map(|(name, value, _)| ((*name).to_owned(), json(value)));
     Json::Object(pairs.collect()).to_string()
 }
 
@@ -389,7 +462,9 @@ fn json(value: &Scalar) -> Json {
 
 /// Returns the rows against a statement as JSON: `[["b3:…", 3], …]`.
 pub(crate) fn rows(judgement: &Judgement) -> String {
-    let Some(view) = &judgement.view else { return "[]".to_owned() };
+    let Some(view) = &judgement.view else {
+        return "[]".to_owned();
+    };
     let rows = judgement.against.iter().map(|position| {
         let (part, row) = view.rows[*position];
         serde_json::json!([view.table.parts[part].digest.to_string(), row])

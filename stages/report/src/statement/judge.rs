@@ -53,7 +53,11 @@ impl Judgement {
 
     fn counted(mut self, count: usize) -> Self {
         self.count = Some(count);
-        self.values.push(("count", Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)), None));
+        self.values.push((
+            "count",
+            Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)),
+            None,
+        ));
         self
     }
 
@@ -76,8 +80,10 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
     let (table, _) = rule.place().expect("rules made of rules are handled above");
     let view = look(table, &rule.condition())?;
     if view.rows.is_empty() {
-        let reason =
-            format!("no row of `{table}` matches {{{}}}, and nothing is true of no rows", view.condition);
+        let reason = format!(
+            "no row of `{table}` matches {{{}}}, and nothing is true of no rows",
+            view.condition
+        );
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
     }
     match rule {
@@ -85,12 +91,24 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::NoRow(r) => no_row(r, &view),
         Rule::Holds(r) => match view.rows.len() {
             1 => every(r, &view),
-            n => Err(format!("`holds` is said of one row, and {n} match {{{}}}", view.condition).into()),
+            n => Err(format!(
+                "`holds` is said of one row, and {n} match {{{}}}",
+                view.condition
+            )
+            .into()),
         },
-        Rule::AtLeast(r) => {
-            counted(r, &view, |sure, _, wanted| sure >= wanted, |_, may, wanted| may < wanted)
-        }
-        Rule::AtMost(r) => counted(r, &view, |_, may, wanted| may <= wanted, |sure, _, wanted| sure > wanted),
+        Rule::AtLeast(r) => counted(
+            r,
+            &view,
+            |sure, _, wanted| sure >= wanted,
+            |_, may, wanted| may < wanted,
+        ),
+        Rule::AtMost(r) => counted(
+            r,
+            &view,
+            |_, may, wanted| may <= wanted,
+            |sure, _, wanted| sure > wanted,
+        ),
         Rule::Exactly(r) => counted(
             r,
             &view,
@@ -115,7 +133,11 @@ fn combined(rules: &[Rule], all: bool, look: Look<'_>) -> Result<Judgement, Miss
     let (mut truth, mut reasons) = (Truth::of(all), Vec::new());
     for rule in rules {
         let part = judge(rule, look)?;
-        truth = if all { truth.and(part.truth) } else { truth.or(part.truth) };
+        truth = if all {
+            truth.and(part.truth)
+        } else {
+            truth.or(part.truth)
+        };
         reasons.push(part.reason);
     }
     Ok(Judgement {
@@ -135,13 +157,19 @@ fn truths(that: &str, view: &View) -> Result<(Predicate, Vec<Truth>), Miss> {
     for column in predicate.columns() {
         view.table.require(column)?;
     }
-    let truths = (0..view.rows.len()).map(|row| predicate.holds(&|column: &str| view.get(row, column)));
+    let truths =
+        (0..view.rows.len()).map(|row| predicate.holds(&|column: &str| view.get(row, column)));
     let truths = truths.collect::<Result<_, Miss>>()?;
     Ok((predicate, truths))
 }
 
 fn positions(truths: &[Truth], keep: impl Fn(Truth) -> bool) -> Vec<usize> {
-    truths.iter().enumerate().filter(|(_, t)| keep(**t)).map(|(i, _)| i).collect()
+    truths
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| keep(**t))
+        .map(|(i, _)| i)
+        .collect()
 }
 
 /// Writes rows with the values of some columns: `workload=a: x = 3, y = null`.
@@ -155,7 +183,11 @@ pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String
                 Ok(Scalar::Null) | Err(_) => format!("{c} = null"),
                 Ok(value) => format!("{c} = {value}"),
             });
-            format!("{}: {}", view.row_name(*row), values.collect::<Vec<_>>().join(", "))
+            format!(
+                "{}: {}",
+                view.row_name(*row),
+                values.collect::<Vec<_>>().join(", ")
+            )
         })
         .collect();
     if rows.len() > SHOWN {
@@ -171,7 +203,10 @@ fn every(r: &That, view: &View) -> Result<Judgement, Miss> {
     let count = truths.len() - against.len();
     let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
     if !against.is_empty() {
-        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+        reason = format!(
+            "{reason}; against it: {}",
+            rows_text(view, &against, &predicate.columns())
+        );
     }
     let mut found = Judgement::new(view, truth, against, reason).counted(count);
     if view.rows.len() == 1 {
@@ -192,7 +227,10 @@ fn no_row(r: &That, view: &View) -> Result<Judgement, Miss> {
     let count = positions(&truths, |t| t == Truth::Yes).len();
     let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
     if !against.is_empty() {
-        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+        reason = format!(
+            "{reason}; against it: {}",
+            rows_text(view, &against, &predicate.columns())
+        );
     }
     Ok(Judgement::new(view, truth, against, reason).counted(count))
 }
@@ -218,7 +256,10 @@ fn counted(
     };
     let mut reason = format!("{least} of {} rows meet `{}`", truths.len(), r.that);
     if !unknown.is_empty() {
-        reason = format!("{reason}; unknown: {}", rows_text(view, &unknown, &predicate.columns()));
+        reason = format!(
+            "{reason}; unknown: {}",
+            rows_text(view, &unknown, &predicate.columns())
+        );
     }
     let against = match truth {
         Truth::Yes => Vec::new(),
@@ -226,10 +267,17 @@ fn counted(
         _ => positions(&truths, |t| t != Truth::Yes),
     };
     if truth != Truth::Yes && unknown.is_empty() {
-        reason = format!("{reason}; see {}", rows_text(view, &against, &predicate.columns()));
+        reason = format!(
+            "{reason}; see {}",
+            rows_text(view, &against, &predicate.columns())
+        );
     }
     let mut found = Judgement::new(view, truth, against, reason).counted(least);
-    found.values.push(("k", Scalar::Int(i64::try_from(r.count).unwrap_or(i64::MAX)), None));
+    found.values.push((
+        "k",
+        Scalar::Int(i64::try_from(r.count).unwrap_or(i64::MAX)),
+        None,
+    ));
     Ok(found)
 }
 
@@ -246,7 +294,9 @@ pub(super) fn is_one(view: &View, row: usize, only: &Only) -> Result<bool, Miss>
 
 fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
     let (predicate, truths) = truths(&r.that, view)?;
-    let are = (0..view.rows.len()).map(|row| is_one(view, row, &r.are)).collect::<Result<Vec<_>, _>>()?;
+    let are = (0..view.rows.len())
+        .map(|row| is_one(view, row, &r.are))
+        .collect::<Result<Vec<_>, _>>()?;
     let pairs = || truths.iter().zip(&are).enumerate();
     let wrong: Vec<usize> = pairs()
         .filter(|(_, (t, is))| matches!((t, is), (Truth::Yes, false) | (Truth::No, true)))
@@ -267,7 +317,10 @@ fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
         reason.push_str("; no row is the one named under `are`");
     }
     if !against.is_empty() {
-        reason = format!("{reason}; against it: {}", rows_text(view, &against, &predicate.columns()));
+        reason = format!(
+            "{reason}; against it: {}",
+            rows_text(view, &against, &predicate.columns())
+        );
     }
     let mut found = Judgement::new(view, truth, against, reason).counted(count);
     if let (1, Some(row)) = (count, truths.iter().position(|t| *t == Truth::Yes)) {
@@ -289,13 +342,21 @@ pub(super) fn numbers(view: &View, column: &str) -> Result<(Vec<Option<f64>>, Ve
             number => values.push(number.filter(|v| !v.is_nan())),
         }
     }
-    let null = values.iter().enumerate().filter(|(_, v)| v.is_none()).map(|(i, _)| i).collect();
+    let null = values
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| v.is_none())
+        .map(|(i, _)| i)
+        .collect();
     Ok((values, null))
 }
 
 /// What a null in a column means: unknown.
 pub(super) fn unknown(view: &View, column: &str, null: Vec<usize>) -> Judgement {
-    let reason = format!("`{column}` is null in {}", rows_text(view, &null, &[column]));
+    let reason = format!(
+        "`{column}` is null in {}",
+        rows_text(view, &null, &[column])
+    );
     Judgement::new(view, Truth::Unknown, null, reason)
 }
 
@@ -305,11 +366,16 @@ fn extremum(r: &Extremum, view: &View, what: &str, sign: f64) -> Result<Judgemen
         return Ok(unknown(view, &r.column, null));
     }
     if values.len() == 1 {
-        let reason =
-            format!("a single row is compared with nothing: {}", rows_text(view, &[0], &[&r.column]));
+        let reason = format!(
+            "a single row is compared with nothing: {}",
+            rows_text(view, &[0], &[&r.column])
+        );
         return Ok(Judgement::new(view, Truth::Unknown, vec![0], reason));
     }
-    let best = values.iter().flatten().fold(f64::NEG_INFINITY, |best, v| best.max(sign * v));
+    let best = values
+        .iter()
+        .flatten()
+        .fold(f64::NEG_INFINITY, |best, v| best.max(sign * v));
     let best: Vec<usize> = values
         .iter()
         .enumerate()
@@ -332,16 +398,29 @@ fn extremum(r: &Extremum, view: &View, what: &str, sign: f64) -> Result<Judgemen
 fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     let (values, null) = numbers(view, &r.column)?;
     let outside = |v: f64| r.low.is_some_and(|low| v < low) || r.high.is_some_and(|high| v > high);
-    let against: Vec<usize> =
-        values.iter().enumerate().filter(|(_, v)| v.is_some_and(outside)).map(|(i, _)| i).collect();
+    let against: Vec<usize> = values
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| v.is_some_and(outside))
+        .map(|(i, _)| i)
+        .collect();
     if against.is_empty() && !null.is_empty() {
         return Ok(unknown(view, &r.column, null));
     }
-    let known = || values.iter().enumerate().filter_map(|(i, v)| Some((i, (*v)?)));
+    let known = || {
+        values
+            .iter()
+            .enumerate()
+            .filter_map(|(i, v)| Some((i, (*v)?)))
+    };
     let lowest = known().reduce(|a, b| if b.1 < a.1 { b } else { a });
     let highest = known().reduce(|a, b| if b.1 > a.1 { b } else { a });
     let reason = match against.is_empty() {
-        true => format!("`{}` lies where it should in all {} rows", r.column, values.len()),
+        true => format!(
+            "`{}` lies where it should in all {} rows",
+            r.column,
+            values.len()
+        ),
         false => format!("outside: {}", rows_text(view, &against, &[&r.column])),
     };
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
@@ -349,7 +428,9 @@ fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     found.named.extend(highest.map(|(row, _)| ("highest", row)));
     let unit = view.table.unit(&r.column);
     for (name, bound) in [("low", r.low), ("high", r.high)] {
-        found.values.extend(bound.map(|b| (name, Scalar::Float(b), unit.clone())));
+        found
+            .values
+            .extend(bound.map(|b| (name, Scalar::Float(b), unit.clone())));
     }
     Ok(found)
 }
@@ -365,12 +446,15 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
         other => vec![other.as_f64(); values.len()],
     };
     let far = |value: f64, reference: f64| {
-        let allowed = r.by.unwrap_or_else(|| r.ratio.unwrap_or(0.0) * reference.abs());
+        let allowed =
+            r.by.unwrap_or_else(|| r.ratio.unwrap_or(0.0) * reference.abs());
         (value - reference).abs() > allowed
     };
     let pairs = values.iter().zip(&references).enumerate();
-    let against: Vec<usize> =
-        pairs.filter(|(_, (v, of))| v.zip(**of).is_some_and(|(v, of)| far(v, of))).map(|(i, _)| i).collect();
+    let against: Vec<usize> = pairs
+        .filter(|(_, (v, of))| v.zip(**of).is_some_and(|(v, of)| far(v, of)))
+        .map(|(i, _)| i)
+        .collect();
     if against.is_empty() && !null.is_empty() {
         null.sort_unstable();
         null.dedup();
@@ -383,9 +467,17 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
         false => format!("further away: {}", rows_text(view, &against, &columns)),
     };
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found.values.extend(r.by.map(|by| ("by", Scalar::Float(by), view.table.unit(&r.column))));
-    found.values.extend(r.ratio.map(|by| ("ratio", Scalar::Float(by), Some("1".to_owned()))));
-    found.values.extend(r.of.as_f64().map(|of| ("of", Scalar::Float(of), view.table.unit(&r.column))));
+    found
+        .values
+        .extend(r.by.map(|by| ("by", Scalar::Float(by), view.table.unit(&r.column))));
+    found.values.extend(
+        r.ratio
+            .map(|by| ("ratio", Scalar::Float(by), Some("1".to_owned()))),
+    );
+    found.values.extend(
+        r.of.as_f64()
+            .map(|of| ("of", Scalar::Float(of), view.table.unit(&r.column))),
+    );
     Ok(found)
 }
 
@@ -398,7 +490,9 @@ fn tested(r: &Tested, view: &View, significant: bool) -> Result<Judgement, Miss>
     null.dedup();
     let mut against = Vec::new();
     for row in 0..p.len() {
-        let (Some(p), Some(low), Some(high)) = (p[row], low[row], high[row]) else { continue };
+        let (Some(p), Some(low), Some(high)) = (p[row], low[row], high[row]) else {
+            continue;
+        };
         let side = match r.side {
             Side::Different => low > 0.0 || high < 0.0,
             Side::Greater => low > 0.0,
@@ -415,19 +509,35 @@ fn tested(r: &Tested, view: &View, significant: bool) -> Result<Judgement, Miss>
     let columns = [r.p.as_str(), r.interval[0].as_str(), r.interval[1].as_str()];
     if against.is_empty() && !null.is_empty() {
         return Ok(Judgement {
-            reason: format!("a test without a result: {}", rows_text(view, &null, &columns)),
+            reason: format!(
+                "a test without a result: {}",
+                rows_text(view, &null, &columns)
+            ),
             ..Judgement::new(view, Truth::Unknown, null, String::new())
         });
     }
     let n = p.len();
     let reason = match (against.is_empty(), significant) {
-        (true, true) => format!("p < {} and the interval excludes zero in all {n} rows", r.alpha),
-        (true, false) => format!("p ≥ {} and the interval holds zero in all {n} rows", r.alpha),
-        (false, _) => format!("against it (alpha {}): {}", r.alpha, rows_text(view, &against, &columns)),
+        (true, true) => format!(
+            "p < {} and the interval excludes zero in all {n} rows",
+            r.alpha
+        ),
+        (true, false) => format!(
+            "p ≥ {} and the interval holds zero in all {n} rows",
+            r.alpha
+        ),
+        (false, _) => format!(
+            "against it (alpha {}): {}",
+            r.alpha,
+            rows_text(view, &against, &columns)
+        ),
     };
     let count = n - against.len() - null.len();
-    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count);
-    found.values.push(("alpha", Scalar::Float(r.alpha), Some("1".to_owned())));
+    let mut found =
+        Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count);
+    found
+        .values
+        .push(("alpha", Scalar::Float(r.alpha), Some("1".to_owned())));
     Ok(found)
 }
 
@@ -438,22 +548,33 @@ fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
         let first = view.get(0, axis)?;
         let mut others = (1..view.rows.len()).map(|row| view.get(row, axis));
         if others.all(|v| v.is_ok_and(|v| same(&v, &first))) {
-            let reason =
-                format!("`{axis}` has a single level here, {first}: nothing is consistent across it");
+            let reason = format!(
+                "`{axis}` has a single level here, {first}: nothing is consistent across it"
+            );
             return Ok(Judgement::new(view, Truth::Unknown, Vec::new(), reason));
         }
     }
     let above: Vec<usize> = sided(&values, |v| v > r.reference);
     let below: Vec<usize> = sided(&values, |v| v < r.reference);
     let on: Vec<usize> = sided(&values, |v| v == r.reference);
-    let sides = [&above, &below, &on].into_iter().filter(|side| !side.is_empty()).count();
+    let sides = [&above, &below, &on]
+        .into_iter()
+        .filter(|side| !side.is_empty())
+        .count();
     if sides > 1 || !on.is_empty() {
         // The rows against it are those on the side of the fewer.
-        let mut against = if above.len() >= below.len() { below } else { above };
+        let mut against = if above.len() >= below.len() {
+            below
+        } else {
+            above
+        };
         against.extend(on);
         against.sort_unstable();
-        let reason =
-            format!("not all on one side of {}: {}", r.reference, rows_text(view, &against, &[&r.column]));
+        let reason = format!(
+            "not all on one side of {}: {}",
+            r.reference,
+            rows_text(view, &against, &[&r.column])
+        );
         return Ok(Judgement::new(view, Truth::No, against, reason));
     }
     if !null.is_empty() {
@@ -465,5 +586,10 @@ fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
 }
 
 fn sided(values: &[Option<f64>], is: impl Fn(f64) -> bool) -> Vec<usize> {
-    values.iter().enumerate().filter(|(_, v)| v.is_some_and(&is)).map(|(i, _)| i).collect()
+    values
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| v.is_some_and(&is))
+        .map(|(i, _)| i)
+        .collect()
 }

@@ -21,25 +21,91 @@ const MOST: &[&str] = &["largest", "steepest", "smallest"];
 
 /// Words and the rules that allow them, plurals and adverbs written out.
 pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
-    (&["every", "everywhere", "everything", "all", "always", "without exception", "invariably"], EVERY),
-    (&["both"], &["every", "no-row", "exactly", "consistent", "at-least"]),
-    (&["none", "never", "neither", "nowhere", "not one"], &["no-row"]),
-    (&["only", "solely", "exclusively", "the one", "uniquely"], &["only-these", "exactly", "at-most"]),
+    (
+        &[
+            "every",
+            "everywhere",
+            "everything",
+            "all",
+            "always",
+            "without exception",
+            "invariably",
+        ],
+        EVERY,
+    ),
+    (
+        &["both"],
+        &["every", "no-row", "exactly", "consistent", "at-least"],
+    ),
+    (
+        &["none", "never", "neither", "nowhere", "not one"],
+        &["no-row"],
+    ),
+    (
+        &["only", "solely", "exclusively", "the one", "uniquely"],
+        &["only-these", "exactly", "at-most"],
+    ),
     (&["most", "majority", "mostly"], &["at-least", "largest"]),
     (&["at least"], &["at-least", "every", "between"]),
-    (&["at most", "no more than"], &["at-most", "every", "between"]),
+    (
+        &["at most", "no more than"],
+        &["at-most", "every", "between"],
+    ),
     (&["exactly"], &["exactly", "only-these", "holds"]),
-    (&["largest", "highest", "greatest", "biggest", "longest", "maximum"], &["largest", "between"]),
-    (&["smallest", "lowest", "shortest", "fewest", "minimum"], &["smallest", "between"]),
+    (
+        &[
+            "largest", "highest", "greatest", "biggest", "longest", "maximum",
+        ],
+        &["largest", "between"],
+    ),
+    (
+        &["smallest", "lowest", "shortest", "fewest", "minimum"],
+        &["smallest", "between"],
+    ),
     (&["best", "worst", "fastest", "slowest"], MOST),
     (&["steepest", "sharpest"], &["steepest"]),
-    (&["between", "ranges from", "range from", "spans"], &["between"]),
+    (
+        &["between", "ranges from", "range from", "spans"],
+        &["between"],
+    ),
     (&["within", "near-identical"], &["within"]),
-    (&["identical", "identically", "indistinguishable", "the same as"], &["within", "every"]),
-    (&["monotone", "monotonic", "monotonically", "monotonously", "steadily"], &["monotone"]),
-    (&["consistent", "consistently", "uniform", "uniformly", "across the board"], &["consistent", "every"]),
-    (&["significant", "significantly", "insignificant"], &["significantly", "no-evidence"]),
-    (&["no evidence", "no difference", "no effect"], &["no-evidence"]),
+    (
+        &[
+            "identical",
+            "identically",
+            "indistinguishable",
+            "the same as",
+        ],
+        &["within", "every"],
+    ),
+    (
+        &[
+            "monotone",
+            "monotonic",
+            "monotonically",
+            "monotonously",
+            "steadily",
+        ],
+        &["monotone"],
+    ),
+    (
+        &[
+            "consistent",
+            "consistently",
+            "uniform",
+            "uniformly",
+            "across the board",
+        ],
+        &["consistent", "every"],
+    ),
+    (
+        &["significant", "significantly", "insignificant"],
+        &["significantly", "no-evidence"],
+    ),
+    (
+        &["no evidence", "no difference", "no effect"],
+        &["no-evidence"],
+    ),
 ];
 
 /// Comparatives: any rule allows them, no rule is too little.
@@ -84,11 +150,16 @@ const ORIENTATIONS: &[&str] = &[
 ];
 
 /// Words that turn a licensed word into its denial, for declared alternatives.
-const DENIALS: &[&str] = &["not", "no", "nor", "neither", "without", "cannot", "never", "none", "fails"];
+const DENIALS: &[&str] = &[
+    "not", "no", "nor", "neither", "without", "cannot", "never", "none", "fails",
+];
 
 /// Returns whether a rule allows a word.
 pub(crate) fn allows(rule: &str, word: &str) -> bool {
-    FREE.contains(&word) || WORDS.iter().any(|(words, rules)| words.contains(&word) && rules.contains(&rule))
+    FREE.contains(&word)
+        || WORDS
+            .iter()
+            .any(|(words, rules)| words.contains(&word) && rules.contains(&rule))
 }
 
 /// Whether a word is checked only where a traced number follows.
@@ -102,7 +173,9 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < runs.len() {
-        let orientation = ORIENTATIONS.iter().find_map(|text_| phrase(text, &runs[at..], text_));
+        let orientation = ORIENTATIONS
+            .iter()
+            .find_map(|text_| phrase(text, &runs[at..], text_));
         if let Some((count, _)) = orientation {
             at += count;
             continue;
@@ -124,11 +197,16 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
 
 /// Whether a text denies something before a byte: declared alternatives may only deny.
 pub(crate) fn denies(text: &str) -> bool {
-    runs(text).into_iter().any(|r| DENIALS.contains(&text[r].to_lowercase().as_str()))
+    runs(text)
+        .into_iter()
+        .any(|r| DENIALS.contains(&text[r].to_lowercase().as_str()))
 }
 
 fn known() -> impl Iterator<Item = &'static str> {
-    WORDS.iter().flat_map(|(words, _)| words.iter().copied()).chain(FREE.iter().copied())
+    WORDS
+        .iter()
+        .flat_map(|(words, _)| words.iter().copied())
+        .chain(FREE.iter().copied())
 }
 
 /// The words of a phrase, if they stand at the beginning of the runs: how many, and where.
@@ -139,7 +217,11 @@ fn phrase(text: &str, runs: &[Range<usize>], phrase: &str) -> Option<(usize, Ran
         if !text[run.clone()].eq_ignore_ascii_case(part) {
             return None;
         }
-        if count > 0 && !text[runs[count - 1].end..run.start].chars().all(|c| c.is_whitespace() || c == '*') {
+        if count > 0
+            && !text[runs[count - 1].end..run.start]
+                .chars()
+                .all(|c| c.is_whitespace() || c == '*')
+        {
             return None;
         }
         count += 1;
@@ -149,7 +231,8 @@ fn phrase(text: &str, runs: &[Range<usize>], phrase: &str) -> Option<(usize, Ran
 
 fn hyphenated(text: &str, range: &Range<usize>) -> bool {
     let mut after = text[range.end..].chars();
-    matches!(after.next(), Some('-' | '\u{2011}' | '_')) && after.next().is_some_and(char::is_alphabetic)
+    matches!(after.next(), Some('-' | '\u{2011}' | '_'))
+        && after.next().is_some_and(char::is_alphabetic)
         || text[..range.start].ends_with('_')
 }
 
@@ -181,7 +264,10 @@ mod tests {
             words("Every cell, without exception, is *faster*."),
             ["every", "without exception", "faster"]
         );
-        assert_eq!(words("NO\n  EVIDENCE of it; near-identical"), ["no evidence", "near-identical"]);
+        assert_eq!(
+            words("NO\n  EVIDENCE of it; near-identical"),
+            ["no evidence", "near-identical"]
+        );
         assert_eq!(words("the only one"), ["only"]);
     }
 
@@ -204,7 +290,10 @@ mod tests {
     fn the_documentation_lists_each_word() {
         let page = include_str!("../../../../docs/number-check.md");
         for word in known() {
-            assert!(page.contains(&format!("*{word}*")), "docs/number-check.md does not list *{word}*");
+            assert!(
+                page.contains(&format!("*{word}*")),
+                "docs/number-check.md does not list *{word}*"
+            );
         }
     }
 }

@@ -102,11 +102,17 @@ impl Predicate {
     /// # Errors
     /// What is wrong, with the character (from 1) where it is.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, text };
+        let mut parser = Parser {
+            tokens: tokens(text)?,
+            at: 0,
+            text,
+        };
         let parsed = parser.either()?;
         match parser.tokens.get(parser.at) {
             None => Ok(parsed),
-            Some((_, token)) => Err(parser.wrong(&format!("nothing can follow here, found {token}"))),
+            Some((_, token)) => {
+                Err(parser.wrong(&format!("nothing can follow here, found {token}")))
+            }
         }
     }
 
@@ -163,7 +169,9 @@ impl Predicate {
                 Scalar::Bool(holds) => Truth::of(holds),
                 Scalar::Null => Truth::Unknown,
                 other => {
-                    return Err(format!("`{other}` is no truth value: compare it with something").into());
+                    return Err(
+                        format!("`{other}` is no truth value: compare it with something").into(),
+                    );
                 }
             },
             Self::Compare(a, how, b) => how.apply(&read(a)?, &read(b)?)?,
@@ -190,7 +198,11 @@ impl Comparison {
                     Some(order) => order,
                     None => return Ok(Truth::Unknown),
                 },
-                _ => return Err(format!("`{a}` and `{b}` are of different types and cannot be compared")),
+                _ => {
+                    return Err(format!(
+                        "`{a}` and `{b}` are of different types and cannot be compared"
+                    ));
+                }
             },
         };
         Ok(Truth::of(match self {
@@ -212,7 +224,10 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn wrong(&self, what: &str) -> String {
-        let at = self.tokens.get(self.at).map_or(self.text.chars().count(), |(at, _)| *at);
+        let at = self
+            .tokens
+            .get(self.at)
+            .map_or(self.text.chars().count(), |(at, _)| *at);
         format!("predicate `{}`, character {}: {what}", self.text, at + 1)
     }
 
@@ -285,7 +300,10 @@ impl Parser<'_> {
             let high = self.value()?;
             let from = Predicate::Compare(left.clone(), Comparison::GreaterOrEqual, low);
             let to = Predicate::Compare(left, Comparison::LessOrEqual, high);
-            return Ok(negate(Predicate::Both(Box::new(from), Box::new(to)), negated));
+            return Ok(negate(
+                Predicate::Both(Box::new(from), Box::new(to)),
+                negated,
+            ));
         }
         if negated {
             return Err(self.wrong("after a value, `not` comes before `in` or `between`"));
@@ -324,9 +342,13 @@ impl Parser<'_> {
             },
             Some(other) => {
                 let found = other.to_string();
-                return Err(self.wrong(&format!("a column, a number or a 'text' is expected, found {found}")));
+                return Err(self.wrong(&format!(
+                    "a column, a number or a 'text' is expected, found {found}"
+                )));
             }
-            None => return Err(self.wrong("it ends where a column, a number or a 'text' is expected")),
+            None => {
+                return Err(self.wrong("it ends where a column, a number or a 'text' is expected"));
+            }
         };
         self.at += 1;
         Ok(operand)
@@ -334,7 +356,11 @@ impl Parser<'_> {
 }
 
 fn negate(predicate: Predicate, negated: bool) -> Predicate {
-    if negated { Predicate::Not(Box::new(predicate)) } else { predicate }
+    if negated {
+        Predicate::Not(Box::new(predicate))
+    } else {
+        predicate
+    }
 }
 
 #[cfg(test)]
@@ -382,7 +408,14 @@ mod tests {
 
     #[test]
     fn null_makes_a_predicate_unknown_and_never_true() {
-        for text in ["none > 1", "not none > 1", "none in [1]", "none = none", "none != 1", "none"] {
+        for text in [
+            "none > 1",
+            "not none > 1",
+            "none in [1]",
+            "none = none",
+            "none != 1",
+            "none",
+        ] {
             assert_eq!(truth(text), Truth::Unknown, "{text}");
         }
         assert_eq!(truth("none > 1 and n = 1"), Truth::No);
@@ -400,7 +433,10 @@ mod tests {
             ("n = null", 5),
         ] {
             let error = Predicate::parse(text).unwrap_err();
-            assert!(error.contains(&format!("character {at}:")), "{text}: {error}");
+            assert!(
+                error.contains(&format!("character {at}:")),
+                "{text}: {error}"
+            );
         }
     }
 

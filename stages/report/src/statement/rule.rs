@@ -297,7 +297,9 @@ impl Rule {
 
     /// Returns the condition by which its rows are chosen.
     pub(crate) fn condition(&self) -> Where {
-        self.place().map(|(_, only)| declared(only)).unwrap_or_default()
+        self.place()
+            .map(|(_, only)| declared(only))
+            .unwrap_or_default()
     }
 
     /// Checks what needs no data: predicates, bounds.
@@ -314,7 +316,9 @@ impl Rule {
             | Self::AtMost(Counted { that, .. })
             | Self::Exactly(Counted { that, .. })
             | Self::OnlyThese(OnlyThese { that, .. }) => Predicate::parse(that).map(|_| ()),
-            Self::Between(r) if !finite(r.low) || !finite(r.high) => Err("a bound must be finite".to_owned()),
+            Self::Between(r) if !finite(r.low) || !finite(r.high) => {
+                Err("a bound must be finite".to_owned())
+            }
             Self::Between(r) if r.low.zip(r.high).is_some_and(|(low, high)| low > high) => {
                 Err("`low` is greater than `high`".to_owned())
             }
@@ -325,14 +329,18 @@ impl Rule {
                         false => Err("`of` is a number or the name of a column".to_owned()),
                     }
                 }
-                _ => Err("`within` needs one of `by` (in the column's unit) and `ratio` (a part of the \
+                _ => Err(
+                    "`within` needs one of `by` (in the column's unit) and `ratio` (a part of the \
                           reference), not negative"
-                    .to_owned()),
+                        .to_owned(),
+                ),
             },
             Self::Significantly(r) | Self::NoEvidence(r) if !(r.alpha > 0.0 && r.alpha < 1.0) => {
                 Err("`alpha` lies between 0 and 1".to_owned())
             }
-            Self::Consistent(r) if r.across.is_empty() => Err("`across` names no column".to_owned()),
+            Self::Consistent(r) if r.across.is_empty() => {
+                Err("`across` names no column".to_owned())
+            }
             Self::AllOf(rules) | Self::AnyOf(rules) => match rules.is_empty() {
                 true => Err(format!("`{}` holds no rule", self.word())),
                 false => rules.iter().try_for_each(Self::check),

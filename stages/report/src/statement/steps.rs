@@ -28,8 +28,15 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
     }
     let mut series: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
     for row in 0..view.rows.len() {
-        let key = r.series.iter().map(|c| view.get(row, c)).collect::<Result<Vec<_>, _>>()?;
-        match series.iter_mut().find(|(k, _)| k.iter().zip(&key).all(|(a, b)| same(a, b))) {
+        let key = r
+            .series
+            .iter()
+            .map(|c| view.get(row, c))
+            .collect::<Result<Vec<_>, _>>()?;
+        match series
+            .iter_mut()
+            .find(|(k, _)| k.iter().zip(&key).all(|(a, b)| same(a, b)))
+        {
             Some((_, rows)) => rows.push(row),
             None => series.push((key, vec![row])),
         }
@@ -39,8 +46,16 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
         let x = |row: usize| xs[row].expect("nulls are handled above");
         rows.sort_by(|a, b| x(*a).total_cmp(&x(*b)));
         if rows.len() < 2 {
-            let reason = format!("a single row makes no step: {}", rows_text(view, rows, &[&r.x, &r.y]));
-            return Ok(Err(Judgement::new(view, Truth::Unknown, rows.clone(), reason)));
+            let reason = format!(
+                "a single row makes no step: {}",
+                rows_text(view, rows, &[&r.x, &r.y])
+            );
+            return Ok(Err(Judgement::new(
+                view,
+                Truth::Unknown,
+                rows.clone(),
+                reason,
+            )));
         }
         for pair in rows.windows(2) {
             let (from, to) = (pair[0], pair[1]);
@@ -54,7 +69,11 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
                 .into());
             }
             let rise = ys[to].zip(ys[from]).map_or(0.0, |(to, from)| to - from);
-            let change = if r.direction == Direction::Rising { rise } else { -rise };
+            let change = if r.direction == Direction::Rising {
+                rise
+            } else {
+                -rise
+            };
             found.push(Step { from, to, change });
         }
     }
@@ -66,7 +85,13 @@ pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
         Ok(steps) => steps,
         Err(judgement) => return Ok(judgement),
     };
-    let breaks = |step: &&Step| if r.strictly { step.change <= 0.0 } else { step.change < 0.0 };
+    let breaks = |step: &&Step| {
+        if r.strictly {
+            step.change <= 0.0
+        } else {
+            step.change < 0.0
+        }
+    };
     let mut against = Vec::new();
     for step in steps.iter().filter(breaks) {
         for row in [step.from, step.to] {
@@ -75,13 +100,29 @@ pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
             }
         }
     }
-    let way = if r.direction == Direction::Rising { "rises" } else { "falls" };
+    let way = if r.direction == Direction::Rising {
+        "rises"
+    } else {
+        "falls"
+    };
     let reason = match against.is_empty() {
-        true => format!("`{}` {way} in all {} steps along `{}`", r.y, steps.len(), r.x),
-        false => format!("steps the other way: {}", rows_text(view, &against, &[&r.x, &r.y])),
+        true => format!(
+            "`{}` {way} in all {} steps along `{}`",
+            r.y,
+            steps.len(),
+            r.x
+        ),
+        false => format!(
+            "steps the other way: {}",
+            rows_text(view, &against, &[&r.x, &r.y])
+        ),
     };
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found.values.push(("steps", Scalar::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)), None));
+    found.values.push((
+        "steps",
+        Scalar::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)),
+        None,
+    ));
     Ok(found)
 }
 
@@ -90,13 +131,25 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
         Ok(steps) => steps,
         Err(judgement) => return Ok(judgement),
     };
-    let most = steps.iter().map(|s| s.change).fold(f64::NEG_INFINITY, f64::max);
+    let most = steps
+        .iter()
+        .map(|s| s.change)
+        .fold(f64::NEG_INFINITY, f64::max);
     let best: Vec<&Step> = steps.iter().filter(|s| s.change == most).collect();
     let rows: Vec<usize> = best.iter().flat_map(|s| [s.from, s.to]).collect();
     let text = rows_text(view, &rows, &[&r.x, &r.y]);
-    let way = if r.direction == Direction::Rising { "rises" } else { "falls" };
+    let way = if r.direction == Direction::Rising {
+        "rises"
+    } else {
+        "falls"
+    };
     if most <= 0.0 {
-        return Ok(Judgement::new(view, Truth::No, rows, format!("`{}` {way} in no step", r.y)));
+        return Ok(Judgement::new(
+            view,
+            Truth::No,
+            rows,
+            format!("`{}` {way} in no step", r.y),
+        ));
     }
     if steps.len() == 1 {
         let reason = format!("a single step is compared with nothing: {text}");
@@ -109,8 +162,17 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
     let step = best[0];
     let is = is_one(view, step.to, &r.are)?;
     let against = if is { Vec::new() } else { rows };
-    let mut found = Judgement::new(view, Truth::of(is), against, format!("the steepest step is {text}"));
-    found.named.extend([("from", step.from), ("to", step.to), ("row", step.to)]);
-    found.values.push(("step", Scalar::Float(most), view.table.unit(&r.y)));
+    let mut found = Judgement::new(
+        view,
+        Truth::of(is),
+        against,
+        format!("the steepest step is {text}"),
+    );
+    found
+        .named
+        .extend([("from", step.from), ("to", step.to), ("row", step.to)]);
+    found
+        .values
+        .push(("step", Scalar::Float(most), view.table.unit(&r.y)));
     Ok(found)
 }

@@ -55,18 +55,25 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
             at += 1;
             continue;
         }
-        let token = if let Some((sign, comparison)) = COMPARISONS.iter().find(|(s, _)| rest.starts_with(s)) {
+        let token = if let Some((sign, comparison)) =
+            COMPARISONS.iter().find(|(s, _)| rest.starts_with(s))
+        {
             at += sign.len();
             Token::Compare(*comparison)
-        } else if let Some(sign) = ["(", ")", "[", "]", ","].into_iter().find(|s| rest.starts_with(s)) {
+        } else if let Some(sign) = ["(", ")", "[", "]", ","]
+            .into_iter()
+            .find(|s| rest.starts_with(s))
+        {
             at += 1;
             Token::Sign(sign)
         } else if c == '\'' || c == '"' {
             Token::Constant(Scalar::Text(
-                quoted(&chars, &mut at).ok_or_else(|| wrong(start, "the text has no closing quote"))?,
+                quoted(&chars, &mut at)
+                    .ok_or_else(|| wrong(start, "the text has no closing quote"))?,
             ))
         } else if c.is_ascii_digit() || (matches!(c, '-' | '+' | '.' | '\u{2212}')) {
-            let exponent = |at: usize| matches!(chars[at - 1], 'e' | 'E') && chars[start].is_ascii_digit();
+            let exponent =
+                |at: usize| matches!(chars[at - 1], 'e' | 'E') && chars[start].is_ascii_digit();
             at += 1;
             while at < chars.len()
                 && (chars[at].is_ascii_alphanumeric()
@@ -75,10 +82,17 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
             {
                 at += 1;
             }
-            let digits: String = chars[start..at].iter().collect::<String>().replace('\u{2212}', "-");
-            Token::Constant(number(&digits).ok_or_else(|| wrong(start, &format!("`{digits}` is no number")))?)
+            let digits: String = chars[start..at]
+                .iter()
+                .collect::<String>()
+                .replace('\u{2212}', "-");
+            Token::Constant(
+                number(&digits).ok_or_else(|| wrong(start, &format!("`{digits}` is no number")))?,
+            )
         } else if c.is_alphabetic() || c == '_' {
-            while at < chars.len() && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '.')) {
+            while at < chars.len()
+                && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '.'))
+            {
                 at += 1;
             }
             Token::Word(chars[start..at].iter().collect())
@@ -113,5 +127,9 @@ fn number(digits: &str) -> Option<Scalar> {
     if let Ok(whole) = digits.parse::<i64>() {
         return Some(Scalar::Int(whole));
     }
-    digits.parse::<f64>().ok().filter(|v| v.is_finite()).map(Scalar::Float)
+    digits
+        .parse::<f64>()
+        .ok()
+        .filter(|v| v.is_finite())
+        .map(Scalar::Float)
 }

@@ -39,10 +39,17 @@ fn claim(says: &str, that: &str) -> Json {
 }
 
 fn render(lab: &mut Lab, claims: &[(&str, Json)], text: &str) -> Result<Done, String> {
-    let claims: BTreeMap<String, Json> = claims.iter().map(|(n, c)| ((*n).to_owned(), c.clone())).collect();
+    let claims: BTreeMap<String, Json> = claims
+        .iter()
+        .map(|(n, c)| ((*n).to_owned(), c.clone()))
+        .collect();
     lab.study.spec["claims"] = serde_json::to_value(&claims).unwrap();
-    let library = Study { templates: Templates::one(text), claims };
-    lab.render_with(&json!({"template": "t.md"}), &library).map_err(|f| f.reason)
+    let library = Study {
+        templates: Templates::one(text),
+        claims,
+    };
+    lab.render_with(&json!({"template": "t.md"}), &library)
+        .map_err(|f| f.reason)
 }
 
 const VERDICTS: &str = "{% for c in rows(\"claims\") %}\n- {{ c.show(\"claim\") }}: {{ c.show(\"verdict\") }}, {{ c.show(\"may_say\") }}\n{% endfor %}\n";
@@ -63,8 +70,14 @@ fn a_claim_is_licensed_refused_or_undecided_by_its_rule() {
         "- a: licensed, All are fine.\n- b: refused, n/a\n- c: undecided, n/a\n- d: undecided, n/a\n"
     );
     let table = artifacts::Table::from_parquet(bytes(&done, "statements")).unwrap();
-    assert_eq!(table.text("claim").unwrap(), [Some("a"), Some("b"), Some("c"), Some("d")]);
-    assert_eq!(table.text("truth").unwrap(), [Some("yes"), Some("no"), Some("unknown"), Some("no")]);
+    assert_eq!(
+        table.text("claim").unwrap(),
+        [Some("a"), Some("b"), Some("c"), Some("d")]
+    );
+    assert_eq!(
+        table.text("truth").unwrap(),
+        [Some("yes"), Some("no"), Some("unknown"), Some("no")]
+    );
 }
 
 #[test]
@@ -81,13 +94,27 @@ fn the_first_narrower_form_that_holds_may_be_said_instead() {
 #[test]
 fn a_claim_without_a_licence_cannot_be_said() {
     let refused = [("a", claim("All are fast.", "efficiency > 0.6"))];
-    let error = render(&mut Lab::new(), &refused, "x\n{{ claim(\"a\") }}\n").map(|_| ()).unwrap_err();
-    assert!(error.starts_with("t.md:2:4: the claim `a` is refused"), "{error}");
-    let done =
-        render(&mut Lab::new(), &refused, "{{ claim(\"a\", otherwise=\"no word of it\") }}\n").unwrap();
+    let error = render(&mut Lab::new(), &refused, "x\n{{ claim(\"a\") }}\n")
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.starts_with("t.md:2:4: the claim `a` is refused"),
+        "{error}"
+    );
+    let done = render(
+        &mut Lab::new(),
+        &refused,
+        "{{ claim(\"a\", otherwise=\"no word of it\") }}\n",
+    )
+    .unwrap();
     assert_eq!(markdown(&done), "no word of it\n");
-    let error = render(&mut Lab::new(), &refused, "{{ claim(\"b\") }}\n").map(|_| ()).unwrap_err();
-    assert!(error.contains("no claim `b` is declared; there are: a"), "{error}");
+    let error = render(&mut Lab::new(), &refused, "{{ claim(\"b\") }}\n")
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.contains("no claim `b` is declared; there are: a"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -98,8 +125,13 @@ fn a_phrase_of_a_refused_claim_is_refused_wherever_it_stands() {
         [("a", claim)]
     };
     let text = "It is QUICK\n*as ever*, we saw.\n";
-    let error = render(&mut Lab::new(), &forbids("efficiency > 0.6"), text).map(|_| ()).unwrap_err();
-    assert!(error.starts_with("the phrase check refuses 1 phrase"), "{error}");
+    let error = render(&mut Lab::new(), &forbids("efficiency > 0.6"), text)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        error.starts_with("the phrase check refuses 1 phrase"),
+        "{error}"
+    );
     assert!(error.contains("t.md:1:7 (report 1:7)"), "{error}");
     assert!(render(&mut Lab::new(), &forbids("efficiency <= 1"), text).is_ok());
     // The list of claims may quote it.
@@ -123,16 +155,28 @@ fn the_records_show_whether_a_claim_came_before_the_measurements() {
     let digest = pipeline::claims_digests(&spec)["a"].to_string();
     let with = json!({"claims": {"a": digest}});
     let other = json!({"claims": {"a": "b3:0000"}});
-    assert_eq!(told(&[with.clone(), with.clone()]), "before all measurements (2 of 2)\n");
-    assert_eq!(told(&[with, other.clone()]), "before a part of the measurements (1 of 2)\n");
-    assert_eq!(told(&[other, json!({})]), "not before the measurements in these words (0 of 2)\n");
+    assert_eq!(
+        told(&[with.clone(), with.clone()]),
+        "before all measurements (2 of 2)\n"
+    );
+    assert_eq!(
+        told(&[with, other.clone()]),
+        "before a part of the measurements (1 of 2)\n"
+    );
+    assert_eq!(
+        told(&[other, json!({})]),
+        "not before the measurements in these words (0 of 2)\n"
+    );
 }
 
 #[test]
 fn mistakes_in_a_claim_are_told_while_planning() {
     let problem = |definition: Json| -> Vec<Problem> {
         let claims = BTreeMap::from([("a".to_owned(), definition)]);
-        let library = Study { templates: Templates::one(""), claims };
+        let library = Study {
+            templates: Templates::one(""),
+            claims,
+        };
         let settings = json!({"template": "t.md"});
         pipeline::stage::StageKind::canonical(&report::Report, &settings, &library).unwrap_err()
     };
@@ -140,7 +184,10 @@ fn mistakes_in_a_claim_are_told_while_planning() {
         (json!({"says": "x"}), "missing field `rule`"),
         (claim("x", "efficiency >"), "character 13"),
         (claim(" ", "efficiency > 1"), "`says` is empty"),
-        (json!({"says": "x", "rule": {"evry": {}}}), "unknown variant `evry`"),
+        (
+            json!({"says": "x", "rule": {"evry": {}}}),
+            "unknown variant `evry`",
+        ),
     ] {
         let problems = problem(definition);
         assert!(problems[0].message.contains(what), "{what}: {problems:?}");

@@ -9,13 +9,20 @@ use crate::fixture::{Lab, coordinates, store_json, trace};
 fn lab(apart: &Json) -> Lab {
     let mut lab = Lab::new();
     let serve = &mut lab.inputs[1].cells;
-    let agreed = json!({"settings": {"parallel": 8, "cache": true}, "engine": {"name": "llama-cpp"}});
-    serve[0].outputs.insert("server".to_owned(), store_json(&lab.store, &agreed));
+    let agreed =
+        json!({"settings": {"parallel": 8, "cache": true}, "engine": {"name": "llama-cpp"}});
+    serve[0]
+        .outputs
+        .insert("server".to_owned(), store_json(&lab.store, &agreed));
     let mut twin = serve[0].clone();
-    twin.coordinates = coordinates(&[("configuration", artifacts::Scalar::Text("twin".to_owned()))]);
-    serve[1].outputs.insert("server".to_owned(), store_json(&lab.store, apart));
+    twin.coordinates =
+        coordinates(&[("configuration", artifacts::Scalar::Text("twin".to_owned()))]);
+    serve[1]
+        .outputs
+        .insert("server".to_owned(), store_json(&lab.store, apart));
     serve.push(twin);
-    lab.study.spec["stages"] = json!({"server": {"settings": {"parallel": "${configuration.slots}"}}});
+    lab.study.spec["stages"] =
+        json!({"server": {"settings": {"parallel": "${configuration.slots}"}}});
     lab
 }
 
@@ -23,9 +30,21 @@ fn lab(apart: &Json) -> Lab {
 fn facets_stand_side_by_side_a_column_for_cells_that_agree() {
     let lab = lab(&json!({"settings": {"parallel": 1, "cache": false}}));
     let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
-    let head = text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(head, "| facet | configuration=batched\\|twin | configuration=serial | state |");
-    let cache = text.lines().find(|l| l.contains("server.settings.cache")).unwrap();
+    let head = text
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert_eq!(
+        head,
+        "| facet | configuration=batched\\|twin | configuration=serial | state |"
+    );
+    let cache = text
+        .lines()
+        .find(|l| l.contains("server.settings.cache"))
+        .unwrap();
     assert!(cache.find("true") < cache.find("false"), "{text}");
 }
 
@@ -33,14 +52,28 @@ fn facets_stand_side_by_side_a_column_for_cells_that_agree() {
 fn a_facet_is_planned_a_confound_or_unmatched() {
     let lab = lab(&json!({"settings": {"parallel": 1, "cache": false, "threads": 4}}));
     let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
-    let line = |facet: &str| text.lines().find(|l| l.contains(facet)).unwrap_or_default().to_owned();
-    assert!(line("settings.parallel").ends_with("| planned   |"), "{text}");
+    let line = |facet: &str| {
+        text.lines()
+            .find(|l| l.contains(facet))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert!(
+        line("settings.parallel").ends_with("| planned   |"),
+        "{text}"
+    );
     assert!(line("settings.cache").ends_with("| confound  |"), "{text}");
     let threads = line("settings.threads");
-    assert!(threads.contains("not there") && threads.ends_with("| unmatched |"), "{text}");
+    assert!(
+        threads.contains("not there") && threads.ends_with("| unmatched |"),
+        "{text}"
+    );
     // Of an environment that is one for all, nothing can differ.
     let machine = lab.render_text("{{ facets(\"machine\") }}").unwrap();
-    assert!(machine.contains("host.cpu.model") && !machine.contains("state"), "{machine}");
+    assert!(
+        machine.contains("host.cpu.model") && !machine.contains("state"),
+        "{machine}"
+    );
     let differences = lab
         .render_text(
             "{% for d in rows(\"environment\") %}{{ d.show(\"key\") }} {{ d.show(\"kind\") }}; {% endfor %}",
@@ -59,20 +92,39 @@ fn what_a_server_makes_of_planned_settings_follows_from_them() {
         let mut lab = lab(&arguments(1, other));
         for cell in [0, 2] {
             let server = store_json(&lab.store, &arguments(8, "-x"));
-            lab.inputs[1].cells[cell].outputs.insert("server".to_owned(), server);
+            lab.inputs[1].cells[cell]
+                .outputs
+                .insert("server".to_owned(), server);
         }
         let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
         assert!(text.contains("server.parts.0.n"), "{text}");
-        let line = text.lines().find(|l| l.contains("command.arguments")).unwrap().to_owned();
+        let line = text
+            .lines()
+            .find(|l| l.contains("command.arguments"))
+            .unwrap()
+            .to_owned();
         assert!(line.contains("-np 8 -x"), "{line}");
-        line.trim_end_matches('|').trim().rsplit(' ').next().unwrap().to_owned()
+        line.trim_end_matches('|')
+            .trim()
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(states("-x"), "follows");
     let mut lab = lab(&arguments(8, "-y"));
     let server = store_json(&lab.store, &arguments(8, "-x"));
-    lab.inputs[1].cells[0].outputs.insert("server".to_owned(), server.clone());
-    lab.inputs[1].cells[2].outputs.insert("server".to_owned(), server);
-    assert!(lab.render_text("{{ facets(\"server\") }}").unwrap().contains("| confound |"));
+    lab.inputs[1].cells[0]
+        .outputs
+        .insert("server".to_owned(), server.clone());
+    lab.inputs[1].cells[2]
+        .outputs
+        .insert("server".to_owned(), server);
+    assert!(
+        lab.render_text("{{ facets(\"server\") }}")
+            .unwrap()
+            .contains("| confound |")
+    );
 }
 
 #[test]
@@ -80,22 +132,39 @@ fn what_a_server_repeats_of_its_environment_is_told_once() {
     let lab = lab(&json!({"settings": {"parallel": 1}, "engine": {"name": "llama-cpp"}}));
     let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
     assert!(!text.contains("engine"), "{text}");
-    assert!(lab.render_text("{{ facets(\"machine\") }}").unwrap().contains("environment.engine"));
+    assert!(
+        lab.render_text("{{ facets(\"machine\") }}")
+            .unwrap()
+            .contains("environment.engine")
+    );
 }
 
 #[test]
 fn facets_are_traced_to_a_table_of_the_report() {
     let lab = lab(&json!({"settings": {"parallel": 1}}));
     let templates = crate::fixture::Templates::one("{{ facets(\"server\") }}");
-    let done = lab.render(&json!({"template": "t.md"}), &templates).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&json!({"template": "t.md"}), &templates)
+        .map_err(|f| f.reason)
+        .unwrap();
     assert!(done.outputs.iter().any(|o| o.name == "facets-server"));
-    assert!(trace(&done).text("output").unwrap().contains(&Some("facets-server")));
+    assert!(
+        trace(&done)
+            .text("output")
+            .unwrap()
+            .contains(&Some("facets-server"))
+    );
 }
 
 #[test]
 fn facets_of_a_stage_that_is_not_needed_are_an_error() {
-    let error = Lab::new().render_text("{{ facets(\"elsewhere\") }}").unwrap_err();
-    assert!(error.contains("does not need a stage `elsewhere`"), "{error}");
+    let error = Lab::new()
+        .render_text("{{ facets(\"elsewhere\") }}")
+        .unwrap_err();
+    assert!(
+        error.contains("does not need a stage `elsewhere`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -109,21 +178,38 @@ fn a_reader_sees_which_settings_are_not_the_defaults_and_how_servers_were_launch
     let mut lab = lab(&server(1));
     for cell in [0, 2] {
         let own = store_json(&lab.store, &server(8));
-        lab.inputs[1].cells[cell].outputs.insert("server".to_owned(), own);
+        lab.inputs[1].cells[cell]
+            .outputs
+            .insert("server".to_owned(), own);
     }
     let settings = json!({"parallel": {"default": 1}, "cache": {"default": true}});
-    let engine =
-        json!({"engine": {"name": "llama-cpp", "version": "1.2", "definition": {"settings": settings}}});
+    let engine = json!({"engine": {"name": "llama-cpp", "version": "1.2", "definition": {"settings": settings}}});
     let engine = store_json(&lab.store, &engine);
-    lab.inputs[0].cells[0].outputs.insert("environment".to_owned(), engine);
+    lab.inputs[0].cells[0]
+        .outputs
+        .insert("environment".to_owned(), engine);
     let text = lab.render_text("{{ setup(\"server\") }}").unwrap();
-    let line = text.lines().find(|l| l.contains("Settings other than defaults")).unwrap_or_default();
+    let line = text
+        .lines()
+        .find(|l| l.contains("Settings other than defaults"))
+        .unwrap_or_default();
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    assert_eq!(cells, ["Settings other than defaults", "parallel: 8", "none", "planned"], "{text}");
-    let commands =
-        "{% for c in rows(\"commands\") %}{{ c.show(\"server\") }}: {{ c.show(\"command\") }}\n{% endfor %}";
+    assert_eq!(
+        cells,
+        [
+            "Settings other than defaults",
+            "parallel: 8",
+            "none",
+            "planned"
+        ],
+        "{text}"
+    );
+    let commands = "{% for c in rows(\"commands\") %}{{ c.show(\"server\") }}: {{ c.show(\"command\") }}\n{% endfor %}";
     let text = lab.render_text(commands).unwrap();
-    assert!(text.contains("configuration=serial: server -np 1"), "{text}");
+    assert!(
+        text.contains("configuration=serial: server -np 1"),
+        "{text}"
+    );
     let machine = lab.render_text("{{ setup(\"machine\") }}").unwrap();
     assert!(machine.contains("| Engine version | 1.2"), "{machine}");
 }

@@ -11,14 +11,22 @@ fn cell(lab: &Lab, at: Coordinates, tables: &[(&str, Table)]) -> InputCell {
     let artifact = |table: &Table| {
         let bytes = table.to_parquet().unwrap();
         let digest = lab.store.put(&bytes).unwrap();
-        Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
+        Artifact {
+            digest,
+            media: Media::Parquet,
+            bytes: bytes.len() as u64,
+            rows: Some(table.rows() as u64),
+        }
     };
     InputCell {
         coordinates: at,
         status: CellStatus::Ok,
         reason: None,
         parameters: json!({}),
-        outputs: tables.iter().map(|(name, t)| ((*name).to_owned(), artifact(t))).collect(),
+        outputs: tables
+            .iter()
+            .map(|(name, t)| ((*name).to_owned(), artifact(t)))
+            .collect(),
         record: None,
         live: None,
     }
@@ -27,49 +35,113 @@ fn cell(lab: &Lab, at: Coordinates, tables: &[(&str, Table)]) -> InputCell {
 /// The study with tables that only figures show.
 fn lab() -> Lab {
     let mut lab = Lab::new();
-    let configurations: Vec<_> = ["batched", "serial"].into_iter().flat_map(|c| [Some(c); 5]).collect();
+    let configurations: Vec<_> = ["batched", "serial"]
+        .into_iter()
+        .flat_map(|c| [Some(c); 5])
+        .collect();
     let scaling = Table::new(vec![
         Column::text("configuration", configurations),
         Column::int("concurrency", [1, 2, 4, 8, 16, 1, 2, 4, 8, 16].map(Some)),
-        Column::float("throughput", [24.0, 46.0, 79.0, 121.0, 160.0, 21.0, 25.0, 27.5, 28.0, 29.0].map(Some))
-            .unit("tok/s"),
+        Column::float(
+            "throughput",
+            [24.0, 46.0, 79.0, 121.0, 160.0, 21.0, 25.0, 27.5, 28.0, 29.0].map(Some),
+        )
+        .unit("tok/s"),
     ]);
     let fit = Table::new(vec![
-        Column::text("configuration", [Some("batched"), Some("batched"), Some("serial"), Some("serial")]),
-        Column::text("parameter", [Some("vmax"), Some("k"), Some("vmax"), Some("k")]),
+        Column::text(
+            "configuration",
+            [
+                Some("batched"),
+                Some("batched"),
+                Some("serial"),
+                Some("serial"),
+            ],
+        ),
+        Column::text(
+            "parameter",
+            [Some("vmax"), Some("k"), Some("vmax"), Some("k")],
+        ),
         Column::text("model", [Some("vmax · x ÷ (k + x)"); 4]),
         Column::float("value", [253.0, 9.1, 29.9, 0.4].map(Some)),
         Column::float("ci_low", [240.0, 8.0, 29.0, 0.3].map(Some)),
         Column::float("ci_high", [267.0, 10.3, 30.8, 0.5].map(Some)),
         Column::float("std_error", [Some(4.4), Some(0.38), None, None]),
-        Column::text("covariances", [Some("19.36 1.4"), Some("1.4 0.1444"), None, None]),
+        Column::text(
+            "covariances",
+            [Some("19.36 1.4"), Some("1.4 0.1444"), None, None],
+        ),
     ]);
     let models = ["small-1b", "middle-8b", "large-70b"];
     let breaks = Table::new(vec![
-        Column::text("model", models.into_iter().flat_map(|m| [Some(m); 3]).take(8).collect::<Vec<_>>()),
+        Column::text(
+            "model",
+            models
+                .into_iter()
+                .flat_map(|m| [Some(m); 3])
+                .take(8)
+                .collect::<Vec<_>>(),
+        ),
         Column::text(
             "workload",
-            ["short", "long", "shared"].map(Some).into_iter().cycle().take(8).collect::<Vec<_>>(),
+            ["short", "long", "shared"]
+                .map(Some)
+                .into_iter()
+                .cycle()
+                .take(8)
+                .collect::<Vec<_>>(),
         ),
-        Column::int("breakdown_n", [None, Some(16), Some(32), Some(16), Some(4), Some(16), Some(4), Some(2)]),
+        Column::int(
+            "breakdown_n",
+            [
+                None,
+                Some(16),
+                Some(32),
+                Some(16),
+                Some(4),
+                Some(16),
+                Some(4),
+                Some(2),
+            ],
+        ),
     ]);
     let tradeoff = Table::with_metadata(
         vec![
-            Column::text("engine", ["one", "one", "one", "two", "two", "two"].map(Some)),
-            Column::text("quantisation", ["q4", "q8", "f16", "q4", "q8", "f16"].map(Some)),
-            Column::float("throughput", [161.0, 120.0, 70.0, 190.0, 133.0, 60.0].map(Some)).unit("tok/s"),
+            Column::text(
+                "engine",
+                ["one", "one", "one", "two", "two", "two"].map(Some),
+            ),
+            Column::text(
+                "quantisation",
+                ["q4", "q8", "f16", "q4", "q8", "f16"].map(Some),
+            ),
+            Column::float(
+                "throughput",
+                [161.0, 120.0, 70.0, 190.0, 133.0, 60.0].map(Some),
+            )
+            .unit("tok/s"),
             Column::float("ttft", [210.0, 260.0, 420.0, 340.0, 390.0, 610.0].map(Some)).unit("ms"),
             Column::float("memory", [4.9, 8.5, 16.1, 5.2, 9.0, 17.3].map(Some)).unit("GiB"),
         ],
         &[("keys", "engine,quantisation")],
     );
-    let tables = [("scaling", scaling), ("fit", fit), ("breaks", breaks), ("tradeoff", tradeoff)];
-    let tables: Vec<(&str, Table)> = tables.into_iter().map(|(name, t)| (name, t.unwrap())).collect();
+    let tables = [
+        ("scaling", scaling),
+        ("fit", fit),
+        ("breaks", breaks),
+        ("tradeoff", tradeoff),
+    ];
+    let tables: Vec<(&str, Table)> = tables
+        .into_iter()
+        .map(|(name, t)| (name, t.unwrap()))
+        .collect();
     let shapes = cell(&lab, coordinates(&[]), &tables);
     let mut cells = Vec::new();
     for (n, seconds) in [(1, 30), (2, 18), (4, 11)] {
         let times: Vec<i64> = (0..seconds * 2).collect();
-        let busy = |t: &i64| (*t != 9).then(|| (0.2 * n as f64 + 0.1 * ((t * 7) % 5) as f64 / 5.0).min(1.0));
+        let busy = |t: &i64| {
+            (*t != 9).then(|| (0.2 * n as f64 + 0.1 * ((t * 7) % 5) as f64 / 5.0).min(1.0))
+        };
         let table = Table::new(vec![
             Column::int("at_ns", times.iter().map(|t| Some(t * 500_000_000))).unit("ns"),
             Column::float("busy", times.iter().map(busy)).unit("1"),
@@ -77,15 +149,24 @@ fn lab() -> Lab {
         let at = coordinates(&[("concurrency", Scalar::Int(n))]);
         cells.push(cell(&lab, at, &[("host", table.unwrap())]));
     }
-    lab.inputs.push(Input { stage: "shapes".into(), kind: "analyze".into(), cells: vec![shapes] });
-    lab.inputs.push(Input { stage: "telemetry".into(), kind: "load".into(), cells });
+    lab.inputs.push(Input {
+        stage: "shapes".into(),
+        kind: "analyze".into(),
+        cells: vec![shapes],
+    });
+    lab.inputs.push(Input {
+        stage: "telemetry".into(),
+        kind: "load".into(),
+        cells,
+    });
     lab
 }
 
 fn draw(settings: &Value) -> Result<String, String> {
     let settings = json!({"template": "t.md", "figures": {"f": settings}});
     let done = lab().render(&settings, &Templates::one("{{ figure(\"f\") }}"));
-    done.map(|d| String::from_utf8(bytes(&d, "figures/f.svg")).unwrap()).map_err(|f| f.reason)
+    done.map(|d| String::from_utf8(bytes(&d, "figures/f.svg")).unwrap())
+        .map_err(|f| f.reason)
 }
 
 fn settings(kind: &str) -> Value {
@@ -136,15 +217,20 @@ fn settings(kind: &str) -> Value {
     }
 }
 
-const KINDS: [&str; 10] =
-    ["ladder", "ecdf", "heat-map", "forest", "box", "box-log", "matrix", "bubble", "timeline", "fit"];
+const KINDS: [&str; 10] = [
+    "ladder", "ecdf", "heat-map", "forest", "box", "box-log", "matrix", "bubble", "timeline", "fit",
+];
 
 #[test]
 fn each_kind_of_figure_is_drawn_as_before() {
     for kind in KINDS {
         let svg = draw(&settings(kind)).unwrap();
         if let Ok(folder) = std::env::var("FIGURES_OUT") {
-            std::fs::write(std::path::Path::new(&folder).join(format!("{kind}.svg")), &svg).unwrap();
+            std::fs::write(
+                std::path::Path::new(&folder).join(format!("{kind}.svg")),
+                &svg,
+            )
+            .unwrap();
         }
         insta::assert_snapshot!(format!("figure_{kind}"), svg);
     }
@@ -166,7 +252,10 @@ fn labels_that_are_bare_numbers_are_shown_with_what_they_count() {
     settings["facet"] = json!("configuration");
     let svg = draw(&settings).unwrap();
     assert!(svg.contains(">concurrency 4</text>"), "{svg}");
-    assert!(svg.contains(">batched</text>") && !svg.contains("configuration batched"), "{svg}");
+    assert!(
+        svg.contains(">batched</text>") && !svg.contains("configuration batched"),
+        "{svg}"
+    );
 }
 
 #[test]
@@ -174,7 +263,10 @@ fn a_column_that_is_not_there_is_said() {
     let mut wrong = settings("ladder");
     wrong["y"] = json!("speed");
     let error = draw(&wrong).unwrap_err();
-    assert!(error.starts_with("figure `f`: `results.efficiency` has no column `speed`"), "{error}");
+    assert!(
+        error.starts_with("figure `f`: `results.efficiency` has no column `speed`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -185,7 +277,10 @@ fn every_kind_of_figure_says_what_each_mark_is_and_where_it_comes_from() {
         let marks = svg.lines().filter(|l| l.contains("data-row=\""));
         assert!(marks.clone().count() > 0 || kind == "ecdf", "{kind}");
         for mark in marks {
-            assert!(mark.contains("<title>") && !mark.contains("<title></title>"), "{kind}: {mark}");
+            assert!(
+                mark.contains("<title>") && !mark.contains("<title></title>"),
+                "{kind}: {mark}"
+            );
         }
     }
 }
@@ -198,13 +293,22 @@ fn what_a_figure_cannot_show_is_said() {
         draw(&wrong).unwrap_err()
     };
     let told = error("timeline", "x", "busy");
-    assert!(told.ends_with("column `busy` has the unit 1: a time line needs ns, us, ms or s"), "{told}");
+    assert!(
+        told.ends_with("column `busy` has the unit 1: a time line needs ns, us, ms or s"),
+        "{told}"
+    );
     let told = error("fit", "fit", "shapes.scaling");
-    assert!(told.contains("`shapes.scaling` has no column `parameter`"), "{told}");
+    assert!(
+        told.contains("`shapes.scaling` has no column `parameter`"),
+        "{told}"
+    );
     let told = error("matrix", "y", "workload");
     assert!(told.contains("two rows for short and short"), "{told}");
     let told = error("bubble", "value", "engine");
-    assert!(told.contains("column `engine` holds `one`, not a number"), "{told}");
+    assert!(
+        told.contains("column `engine` holds `one`, not a number"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -216,10 +320,15 @@ fn the_ceiling_of_a_fit_is_told_with_its_interval() {
 #[test]
 fn a_fitted_curve_has_a_band_where_its_table_has_covariances() {
     let svg = draw(&settings("fit")).unwrap();
-    let bands = |class: &str| svg.lines().filter(|l| l.starts_with("<path") && l.contains(class)).count();
+    let bands = |class: &str| {
+        svg.lines()
+            .filter(|l| l.starts_with("<path") && l.contains(class))
+            .count()
+    };
     assert_eq!((bands("band c0"), bands("band c1")), (1, 0), "{svg}");
     assert!(
-        svg.lines().any(|l| l.starts_with("<rect") && l.contains("band c1")),
+        svg.lines()
+            .any(|l| l.starts_with("<rect") && l.contains("band c1")),
         "the interval of its ceiling"
     );
 }
@@ -236,6 +345,8 @@ fn a_null_in_a_heat_map_has_the_word_declared() {
 #[test]
 fn a_time_line_has_a_gap_where_a_value_is_missing() {
     let svg = draw(&settings("timeline")).unwrap();
-    let lines = svg.lines().filter(|l| l.starts_with("<path") && l.contains("line c0"));
+    let lines = svg
+        .lines()
+        .filter(|l| l.starts_with("<path") && l.contains("line c0"));
     assert_eq!(lines.count(), 6, "three cells, one value missing in each");
 }

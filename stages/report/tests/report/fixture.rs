@@ -5,8 +5,8 @@ use std::path::Path;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
 use pipeline::stage::{
-    Artifact, CellStatus, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, LedgerLine,
-    Library, Media, Problem, StageKind, Study,
+    Artifact, CellStatus, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json,
+    LedgerLine, Library, Media, Problem, StageKind, Study,
 };
 use report::Report;
 use serde_json::json;
@@ -25,7 +25,11 @@ impl Library for Templates {
     }
 
     fn names(&self, collection: &str) -> Vec<String> {
-        if collection == "templates" { self.0.keys().cloned().collect() } else { Vec::new() }
+        if collection == "templates" {
+            self.0.keys().cloned().collect()
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -37,7 +41,12 @@ pub(crate) struct Lab {
 }
 
 pub(crate) fn coordinates(pairs: &[(&str, Scalar)]) -> Coordinates {
-    Coordinates(pairs.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect())
+    Coordinates(
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), v.clone()))
+            .collect(),
+    )
 }
 
 fn text(value: &str) -> Scalar {
@@ -47,13 +56,23 @@ fn text(value: &str) -> Scalar {
 pub(crate) fn store_table(store: &Store, table: &Table) -> Artifact {
     let bytes = table.to_parquet().unwrap();
     let digest = store.put(&bytes).unwrap();
-    Artifact { digest, media: Media::Parquet, bytes: bytes.len() as u64, rows: Some(table.rows() as u64) }
+    Artifact {
+        digest,
+        media: Media::Parquet,
+        bytes: bytes.len() as u64,
+        rows: Some(table.rows() as u64),
+    }
 }
 
 pub(crate) fn store_json(store: &Store, value: &Json) -> Artifact {
     let bytes = serde_json::to_vec_pretty(value).unwrap();
     let digest = store.put(&bytes).unwrap();
-    Artifact { digest, media: Media::Json, bytes: bytes.len() as u64, rows: None }
+    Artifact {
+        digest,
+        media: Media::Json,
+        bytes: bytes.len() as u64,
+        rows: None,
+    }
 }
 
 pub(crate) fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
@@ -62,26 +81,64 @@ pub(crate) fn cell(at: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell
         status: CellStatus::Ok,
         reason: None,
         parameters: json!({}),
-        outputs: outputs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v))
+            .collect(),
         record: None,
         live: None,
     }
 }
 
 pub(crate) fn efficiency() -> Table {
-    let configurations = ["batched", "batched", "batched", "serial", "serial", "serial"];
+    let configurations = [
+        "batched", "batched", "batched", "serial", "serial", "serial",
+    ];
     Table::with_metadata(
         vec![
             Column::text("configuration", configurations.map(Some)),
             Column::text("workload", ["short-decode"; 6].map(Some)),
             Column::int("concurrency", [1, 2, 4, 1, 2, 4].map(Some)),
-            Column::float("efficiency", [1.0, 0.913, 0.7574, 1.0, 0.52, 0.251].map(Some))
-                .unit("1")
-                .describe("output throughput over N times that at N = 1"),
-            Column::float("low", [Some(1.0), Some(0.9), Some(0.74), Some(1.0), None, Some(0.24)]).unit("1"),
-            Column::float("high", [Some(1.0), Some(0.93), Some(0.78), Some(1.0), None, Some(0.26)]).unit("1"),
-            Column::float("serial_reference", [1.0, 0.5, 0.25, 1.0, 0.5, 0.25].map(Some)).unit("1"),
-            Column::float("e2e_p95", [101.25, 130.5, 190.0, 99.0, 180.0, 352.0].map(Some)).unit("ms"),
+            Column::float(
+                "efficiency",
+                [1.0, 0.913, 0.7574, 1.0, 0.52, 0.251].map(Some),
+            )
+            .unit("1")
+            .describe("output throughput over N times that at N = 1"),
+            Column::float(
+                "low",
+                [
+                    Some(1.0),
+                    Some(0.9),
+                    Some(0.74),
+                    Some(1.0),
+                    None,
+                    Some(0.24),
+                ],
+            )
+            .unit("1"),
+            Column::float(
+                "high",
+                [
+                    Some(1.0),
+                    Some(0.93),
+                    Some(0.78),
+                    Some(1.0),
+                    None,
+                    Some(0.26),
+                ],
+            )
+            .unit("1"),
+            Column::float(
+                "serial_reference",
+                [1.0, 0.5, 0.25, 1.0, 0.5, 0.25].map(Some),
+            )
+            .unit("1"),
+            Column::float(
+                "e2e_p95",
+                [101.25, 130.5, 190.0, 99.0, 180.0, 352.0].map(Some),
+            )
+            .unit("ms"),
         ],
         &[("operator", "parallel-efficiency")],
     )
@@ -129,20 +186,31 @@ impl Lab {
         let environment = json!({"engine": "llama-cpp", "version": "0.3.16", "pins": [1, 2, 3]});
         let machine = cell(
             nothing.clone(),
-            vec![("host", store_json(&store, &host)), ("environment", store_json(&store, &environment))],
+            vec![
+                ("host", store_json(&store, &host)),
+                ("environment", store_json(&store, &environment)),
+            ],
         );
         let (mut servers, mut ladder) = (Vec::new(), Vec::new());
         for (configuration, slots) in [("batched", 8), ("serial", 1)] {
             let at = coordinates(&[("configuration", text(configuration))]);
             let server = json!({"settings": {"parallel": slots}, "model": {"bytes": 144_811_456}});
             servers.push(cell(at, vec![("server", store_json(&store, &server))]));
-            let at = coordinates(&[("configuration", text(configuration)), ("concurrency", Scalar::Int(2))]);
-            let latencies: Vec<_> =
-                (0..20).map(|i| Some(100.0 + f64::from(i * i) * f64::from(slots))).collect();
+            let at = coordinates(&[
+                ("configuration", text(configuration)),
+                ("concurrency", Scalar::Int(2)),
+            ]);
+            let latencies: Vec<_> = (0..20)
+                .map(|i| Some(100.0 + f64::from(i * i) * f64::from(slots)))
+                .collect();
             let requests = Table::new(vec![Column::float("e2e_ms", latencies).unit("ms")]).unwrap();
             ladder.push(cell(at, vec![("requests", store_table(&store, &requests))]));
         }
-        let input = |stage: &str, kind: &str, cells| Input { stage: stage.into(), kind: kind.into(), cells };
+        let input = |stage: &str, kind: &str, cells| Input {
+            stage: stage.into(),
+            kind: kind.into(),
+            cells,
+        };
         let line = |stage: &str, at: Coordinates, status, reason: Option<&str>| LedgerLine {
             stage: stage.to_owned(),
             coordinates: at,
@@ -150,7 +218,12 @@ impl Lab {
             reason: reason.map(str::to_owned),
             evidence: BTreeMap::new(),
         };
-        let at = |n| coordinates(&[("configuration", text("batched")), ("concurrency", Scalar::Int(n))]);
+        let at = |n| {
+            coordinates(&[
+                ("configuration", text("batched")),
+                ("concurrency", Scalar::Int(n)),
+            ])
+        };
         let study = Study {
             spec: json!({
                 "experiment": "quickstart", "title": "A study of 2 servers", "seed": 164,
@@ -160,7 +233,12 @@ impl Lab {
             ledger: vec![
                 line("ladder", at(1), CellStatus::Ok, None),
                 line("ladder", at(2), CellStatus::Ok, None),
-                line("ladder", at(4), CellStatus::Timeout, Some("the cell's time limit passed")),
+                line(
+                    "ladder",
+                    at(4),
+                    CellStatus::Timeout,
+                    Some("the cell's time limit passed"),
+                ),
             ],
         };
         let inputs = vec![
@@ -169,16 +247,26 @@ impl Lab {
             input("ladder", "load", ladder),
             input("results", "analyze", vec![results]),
         ];
-        Self { folder, store, inputs, study }
+        Self {
+            folder,
+            store,
+            inputs,
+            study,
+        }
     }
 
     pub(crate) fn render(&self, settings: &Json, templates: &Templates) -> Result<Done, Failure> {
         self.render_with(settings, templates)
     }
 
-    pub(crate) fn render_with(&self, settings: &Json, library: &dyn Library) -> Result<Done, Failure> {
-        let parameters =
-            Report.canonical(settings, library).map_err(|p| Failure::failed(p[0].message.clone()))?;
+    pub(crate) fn render_with(
+        &self,
+        settings: &Json,
+        library: &dyn Library,
+    ) -> Result<Done, Failure> {
+        let parameters = Report
+            .canonical(settings, library)
+            .map_err(|p| Failure::failed(p[0].message.clone()))?;
         let nothing = coordinates(&[]);
         let control = Control::quiet();
         let scratch: &Path = self.folder.path();

@@ -43,7 +43,9 @@ fn speedups(note: &str) -> (Table, Table) {
         vec![
             Column::text("configuration", ["batched", "batched", "serial"].map(Some)),
             Column::int("clients", [2, 4, 2].map(Some)),
-            Column::float("speedup", [1.9, 3.5, 1.05].map(Some)).unit("1").over("clients = N", "clients = 1"),
+            Column::float("speedup", [1.9, 3.5, 1.05].map(Some))
+                .unit("1")
+                .over("clients = N", "clients = 1"),
         ],
         &[("keys", "configuration,clients"), ("missing", note)],
     );
@@ -61,8 +63,15 @@ fn lab(cells: &[(Coordinates, &str)]) -> Lab {
     let mut lab = Lab::new();
     let note = missing(cells);
     let (speedups, lineage) = speedups(&note);
-    let outputs = [("means", means(&note)), ("speedups", speedups), ("speedups.lineage", lineage)];
-    let outputs = outputs.iter().map(|(name, table)| (*name, store_table(&lab.store, table))).collect();
+    let outputs = [
+        ("means", means(&note)),
+        ("speedups", speedups),
+        ("speedups.lineage", lineage),
+    ];
+    let outputs = outputs
+        .iter()
+        .map(|(name, table)| (*name, store_table(&lab.store, table)))
+        .collect();
     lab.inputs[3].cells = vec![cell(coordinates(&[]), outputs)];
     lab
 }
@@ -75,7 +84,10 @@ fn settings(from: &str, column: &str) -> Value {
 }
 
 fn shown(lab: &Lab, settings: &Value) -> String {
-    let done = lab.render(settings, &Templates::one("{{ table(\"t\") }}")).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(settings, &Templates::one("{{ table(\"t\") }}"))
+        .map_err(|f| f.reason)
+        .unwrap();
     markdown(&done)
 }
 
@@ -85,23 +97,41 @@ fn a_row_that_lacks_a_cell_has_a_marker_and_a_footnote_with_the_reason() {
     let text = shown(&lab, &settings("results.means", "throughput"));
     assert!(text.contains("| batchedᵃ      |       4 |"), "{text}");
     assert_eq!(text.matches('ᵃ').count(), 2, "{text}");
-    let note = "ᵃ Without configuration=batched,clients=4,rep=2 (timeout: the cell's time limit passed).";
+    let note =
+        "ᵃ Without configuration=batched,clients=4,rep=2 (timeout: the cell's time limit passed).";
     assert!(text.contains(note), "{text}");
 }
 
 #[test]
 fn a_footnote_is_traced_to_the_note_of_its_table() {
-    let lab = lab(&[(at("batched", 4, 2), "gate row-status: 2 of 8 requests failed")]);
+    let lab = lab(&[(
+        at("batched", 4, 2),
+        "gate row-status: 2 of 8 requests failed",
+    )]);
     let done = lab
-        .render(&settings("results.means", "throughput"), &Templates::one("{{ table(\"t\") }}"))
+        .render(
+            &settings("results.means", "throughput"),
+            &Templates::one("{{ table(\"t\") }}"),
+        )
         .map_err(|f| f.reason)
         .unwrap();
     let trace = trace(&done);
-    let row = trace.text("column").unwrap().iter().position(|c| *c == Some("missing")).unwrap();
+    let row = trace
+        .text("column")
+        .unwrap()
+        .iter()
+        .position(|c| *c == Some("missing"))
+        .unwrap();
     let digest = lab.inputs[3].cells[0].outputs["means"].digest.to_string();
     assert_eq!(trace.text("artifact").unwrap()[row], Some(digest.as_str()));
-    assert_eq!(trace.text("row_key").unwrap()[row], Some("configuration=batched,clients=4,rep=2"));
-    assert_eq!(trace.text("value").unwrap()[row], Some("gate row-status: 2 of 8 requests failed"));
+    assert_eq!(
+        trace.text("row_key").unwrap()[row],
+        Some("configuration=batched,clients=4,rep=2")
+    );
+    assert_eq!(
+        trace.text("value").unwrap()[row],
+        Some("gate row-status: 2 of 8 requests failed")
+    );
 }
 
 #[test]
@@ -121,7 +151,10 @@ fn cells_without_a_row_are_told_together_below_the_table() {
     assert!(text.contains(note), "{text}");
     let mut narrow = settings("results.means", "throughput");
     narrow["tables"]["t"]["where"] = json!({"configuration": "batched"});
-    assert!(!shown(&lab, &narrow).contains("hung"), "a footnote about rows that are not asked for");
+    assert!(
+        !shown(&lab, &narrow).contains("hung"),
+        "a footnote about rows that are not asked for"
+    );
 }
 
 #[test]
@@ -131,11 +164,15 @@ fn what_every_row_lacks_needs_no_marker() {
     let mut narrow = settings("results.means", "throughput");
     narrow["tables"]["t"]["where"] = json!({"clients": 2});
     let text = shown(&lab, &narrow);
-    let note = "Rows without: configuration=batched|serial,clients=2,rep=1 (skipped: no such server).";
+    let note =
+        "Rows without: configuration=batched|serial,clients=2,rep=1 (skipped: no such server).";
     assert!(text.contains(note) && !text.contains('ᵃ'), "{text}");
     narrow["tables"]["t"]["where"] = json!({"clients": 2, "configuration": "serial"});
     let text = shown(&lab, &narrow);
-    assert!(text.contains("Rows without: configuration=serial,clients=2,rep=1"), "{text}");
+    assert!(
+        text.contains("Rows without: configuration=serial,clients=2,rep=1"),
+        "{text}"
+    );
     assert!(!text.contains('ᵃ'), "{text}");
 }
 
@@ -148,11 +185,20 @@ fn a_table_that_lacks_nothing_has_no_footnote() {
 #[test]
 fn many_reasons_are_told_by_their_kind() {
     let cells: Vec<(Coordinates, String)> = (1..=6)
-        .map(|rep| (at("batched", 4, rep), format!("gate row-status: {rep} requests failed")))
+        .map(|rep| {
+            (
+                at("batched", 4, rep),
+                format!("gate row-status: {rep} requests failed"),
+            )
+        })
         .collect();
-    let cells: Vec<(Coordinates, &str)> = cells.iter().map(|(c, r)| (c.clone(), r.as_str())).collect();
+    let cells: Vec<(Coordinates, &str)> =
+        cells.iter().map(|(c, r)| (c.clone(), r.as_str())).collect();
     let text = shown(&lab(&cells), &settings("results.means", "throughput"));
-    assert!(text.contains("rep=1|2|3|4|5|6 (gate row-status)."), "{text}");
+    assert!(
+        text.contains("rep=1|2|3|4|5|6 (gate row-status)."),
+        "{text}"
+    );
 }
 
 #[test]
@@ -165,7 +211,10 @@ fn each_reason_has_its_marker_and_is_told_in_full_once() {
     let template = "{{ table(\"t\") }}\n\n{{ table(\"u\") }}";
     let mut settings = settings("results.means", "throughput");
     settings["tables"]["u"] = settings["tables"]["t"].clone();
-    let done = lab.render(&settings, &Templates::one(template)).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&settings, &Templates::one(template))
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = markdown(&done);
     let lines: Vec<&str> = text.lines().filter(|l| l.contains(" Without ")).collect();
     assert_eq!(
@@ -186,30 +235,63 @@ fn to_leave_footnotes_out_is_itself_visible() {
     let mut settings = settings("results.means", "throughput");
     settings["tables"]["t"]["no-footnotes"] = json!("the ledger lists them");
     let text = shown(&lab(&[(at("batched", 4, 2), "timeout")]), &settings);
-    assert!(text.contains("Cells are missing here and are not listed: the ledger lists them."), "{text}");
+    assert!(
+        text.contains("Cells are missing here and are not listed: the ledger lists them."),
+        "{text}"
+    );
     assert!(!text.contains('ᵃ'), "{text}");
-    assert!(!shown(&lab(&[]), &settings).contains("not listed"), "nothing is missing");
+    assert!(
+        !shown(&lab(&[]), &settings).contains("not listed"),
+        "nothing is missing"
+    );
 }
 
 #[test]
 fn a_figure_says_what_it_was_drawn_without() {
-    let lab = lab(&[(at("batched", 4, 2), "timeout"), (at("serial", 4, 1), "hung")]);
+    let lab = lab(&[
+        (at("batched", 4, 2), "timeout"),
+        (at("serial", 4, 1), "hung"),
+    ]);
     let settings = json!({"template": "t.md", "figures": {"f": {
         "kind": "ladder", "table": "results.means", "x": "clients", "y": "throughput",
         "series": "configuration", "title": "Throughput", "caption": "Means.",
     }}});
-    let done = lab.render(&settings, &Templates::one("{{ figure(\"f\") }}")).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&settings, &Templates::one("{{ figure(\"f\") }}"))
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = markdown(&done);
-    assert!(text.contains("Drawn without: configuration=batched,clients=4,rep=2 (timeout)."), "{text}");
-    assert!(text.contains("Not drawn: configuration=serial,clients=4,rep=1 (hung)."), "{text}");
-    assert!(text.contains("Means. Hollow mark: cells are missing from it. Cross: no value."), "{text}");
+    assert!(
+        text.contains("Drawn without: configuration=batched,clients=4,rep=2 (timeout)."),
+        "{text}"
+    );
+    assert!(
+        text.contains("Not drawn: configuration=serial,clients=4,rep=1 (hung)."),
+        "{text}"
+    );
+    assert!(
+        text.contains("Means. Hollow mark: cells are missing from it. Cross: no value."),
+        "{text}"
+    );
     let page = String::from_utf8(bytes(&done, "html")).unwrap();
     assert!(page.contains("Not drawn"));
     // The mark of the row that lacks one, and the place of the row that is not there.
-    let hollow: Vec<&str> = page.lines().filter(|l| l.contains("class=\"hollow ")).collect();
-    assert!(hollow.len() == 1 && hollow[0].contains("data-row=\"2\""), "{hollow:?}");
-    let crosses: Vec<&str> = page.lines().filter(|l| l.contains("class=\"gone c1\"")).collect();
-    assert!(crosses.len() == 1 && crosses[0].contains("configuration=serial,clients=4"), "{crosses:?}");
+    let hollow: Vec<&str> = page
+        .lines()
+        .filter(|l| l.contains("class=\"hollow "))
+        .collect();
+    assert!(
+        hollow.len() == 1 && hollow[0].contains("data-row=\"2\""),
+        "{hollow:?}"
+    );
+    let crosses: Vec<&str> = page
+        .lines()
+        .filter(|l| l.contains("class=\"gone c1\""))
+        .collect();
+    assert!(
+        crosses.len() == 1 && crosses[0].contains("configuration=serial,clients=4"),
+        "{crosses:?}"
+    );
 }
 
 #[test]
@@ -218,9 +300,15 @@ fn a_figure_that_lacks_nothing_explains_no_marks() {
         "kind": "ladder", "table": "results.means", "x": "clients", "y": "throughput",
         "series": "configuration", "title": "Throughput", "caption": "Means.",
     }}});
-    let done =
-        lab(&[]).render(&settings, &Templates::one("{{ figure(\"f\") }}")).map_err(|f| f.reason).unwrap();
-    assert!(markdown(&done).trim_end().ends_with("Throughput. Means."), "{}", markdown(&done));
+    let done = lab(&[])
+        .render(&settings, &Templates::one("{{ figure(\"f\") }}"))
+        .map_err(|f| f.reason)
+        .unwrap();
+    assert!(
+        markdown(&done).trim_end().ends_with("Throughput. Means."),
+        "{}",
+        markdown(&done)
+    );
 }
 
 #[test]

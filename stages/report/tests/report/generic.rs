@@ -9,8 +9,10 @@ use serde_json::json;
 use crate::fixture::{Lab, Templates, cell, coordinates, markdown, store_table, trace};
 
 fn shipped() -> Templates {
-    let texts: BTreeMap<String, String> =
-        report::shipped().into_iter().map(|s| (s.name.to_owned(), s.text.to_owned())).collect();
+    let texts: BTreeMap<String, String> = report::shipped()
+        .into_iter()
+        .map(|s| (s.name.to_owned(), s.text.to_owned()))
+        .collect();
     Templates(texts)
 }
 
@@ -26,25 +28,39 @@ fn lab() -> Lab {
 
 /// Returns a text with each run of spaces as one.
 fn squeezed(text: &str) -> String {
-    let lines =
-        text.lines().map(|line| line.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" "));
+    let lines = text.lines().map(|line| {
+        line.split(' ')
+            .filter(|w| !w.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn any_experiment_has_a_report_without_a_template_of_its_own() {
-    let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let done = lab()
+        .render(&json!({}), &shipped())
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = markdown(&done);
-    for part in
-        ["# A study of 2 servers", "### `results.efficiency`", "## Ledger", "## Limits", "## Deviations"]
-    {
+    for part in [
+        "# A study of 2 servers",
+        "### `results.efficiency`",
+        "## Ledger",
+        "## Limits",
+        "## Deviations",
+    ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
 }
 
 #[test]
 fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
-    let done = lab().render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let done = lab()
+        .render(&json!({}), &shipped())
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = squeezed(&markdown(&done));
     for part in [
         "*coverage* (ladder): 2 of 3 planned cells are ok",
@@ -55,7 +71,12 @@ fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
-    let outputs = trace(&done).text("output").unwrap().iter().filter(|o| **o == Some("limits")).count();
+    let outputs = trace(&done)
+        .text("output")
+        .unwrap()
+        .iter()
+        .filter(|o| **o == Some("limits"))
+        .count();
     assert!(outputs > 0);
     assert!(done.outputs.iter().any(|o| o.name == "limits"));
 }
@@ -64,28 +85,49 @@ fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
 fn a_difference_that_no_axis_sets_is_a_confound() {
     let mut lab = lab();
     lab.study.spec["stages"]["server"]["settings"] = json!({});
-    let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&json!({}), &shipped())
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = squeezed(&markdown(&done));
-    assert!(text.contains("| server.settings.parallel | 8 | 1 | confound |"), "{text}");
-    assert!(text.contains("1 values of the environment differ"), "{text}");
+    assert!(
+        text.contains("| server.settings.parallel | 8 | 1 | confound |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("1 values of the environment differ"),
+        "{text}"
+    );
 }
 
 #[test]
 fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan() {
     let mut lab = lab();
     let said = |lab: &Lab| {
-        let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+        let done = lab
+            .render(&json!({}), &shipped())
+            .map_err(|f| f.reason)
+            .unwrap();
         let lines = markdown(&done);
-        lines.lines().filter(|l| l.starts_with("- *source*")).map(str::to_owned).collect::<Vec<_>>()
+        lines
+            .lines()
+            .filter(|l| l.starts_with("- *source*"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     // A setting is a plan; without a table that names a source nothing is said of it.
     for cell in &mut lab.inputs[2].cells {
         cell.parameters = json!({"simulate": {"server": "batching"}});
     }
     assert!(said(&lab).is_empty());
-    for (cell, source) in lab.inputs[2].cells.iter_mut().zip(["simulated", "imported"]) {
+    for (cell, source) in lab.inputs[2]
+        .cells
+        .iter_mut()
+        .zip(["simulated", "imported"])
+    {
         let facts = Table::new(vec![Column::text("source", [Some(source)])]).unwrap();
-        cell.outputs.insert("cell".to_owned(), store_table(&lab.store, &facts));
+        cell.outputs
+            .insert("cell".to_owned(), store_table(&lab.store, &facts));
     }
     let from_cells = said(&lab);
     assert_eq!(from_cells.len(), 2, "{from_cells:?}");
@@ -93,10 +135,16 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
         from_cells[0].contains("1 of 2 cells were measured by another tool and imported"),
         "{from_cells:?}"
     );
-    assert!(from_cells[1].contains("1 of 2 cells are drawn from a declared model"), "{from_cells:?}");
+    assert!(
+        from_cells[1].contains("1 of 2 cells are drawn from a declared model"),
+        "{from_cells:?}"
+    );
     // What verification counted goes before: it read the same tables, and is one table to read.
     let census = |sources: &str| {
-        let columns = vec![Column::text("stage", [Some("ladder")]), Column::text("sources", [Some(sources)])];
+        let columns = vec![
+            Column::text("stage", [Some("ladder")]),
+            Column::text("sources", [Some(sources)]),
+        ];
         Table::new(columns).unwrap()
     };
     let checks = |lab: &Lab, sources: &str| {
@@ -104,7 +152,11 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
         vec![cell(coordinates(&[]), outputs)]
     };
     let cells = checks(&lab, "1 imported, 1 simulated");
-    lab.inputs.push(Input { stage: "checks".into(), kind: "verify".into(), cells });
+    lab.inputs.push(Input {
+        stage: "checks".into(),
+        kind: "verify".into(),
+        cells,
+    });
     assert_eq!(said(&lab), from_cells);
     lab.inputs.last_mut().unwrap().cells = checks(&lab, "measured");
     assert!(said(&lab).is_empty());
@@ -116,19 +168,42 @@ fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
     let render = |other: &str, text: &str| {
         let main = r#"{% from "other.md" import f %}{{ f() }}{% include "other.md" %}"#;
         let templates = [("t.md", main), (other, text)].map(|(n, t)| (n.to_owned(), t.to_owned()));
-        lab.render(&json!({"template": "t.md"}), &Templates(BTreeMap::from(templates)))
-            .map(|done| markdown(&done))
-            .map_err(|f| f.reason)
+        lab.render(
+            &json!({"template": "t.md"}),
+            &Templates(BTreeMap::from(templates)),
+        )
+        .map(|done| markdown(&done))
+        .map_err(|f| f.reason)
     };
-    let error = render("other.md", "{% macro f() %}\n  a {{ nowhere }}{% endmacro %}").unwrap_err();
-    assert!(error.contains("other.md:2:8: ") && error.contains("nowhere"), "{error}");
-    let error =
-        render("other.md", "{% macro f() %}{% endmacro %}\n\nb {{ value(\"a\", none, \"c\") }}").unwrap_err();
+    let error = render(
+        "other.md",
+        "{% macro f() %}\n  a {{ nowhere }}{% endmacro %}",
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("other.md:2:8: ") && error.contains("nowhere"),
+        "{error}"
+    );
+    let error = render(
+        "other.md",
+        "{% macro f() %}{% endmacro %}\n\nb {{ value(\"a\", none, \"c\") }}",
+    )
+    .unwrap_err();
     assert!(error.contains("other.md:3:"), "{error}");
-    let error = render("other.md", "{% macro f() %}{% endmacro %}\n{{ undefined_function(1) }}").unwrap_err();
-    assert!(error.contains("other.md:2:") && error.contains("undefined_function"), "{error}");
+    let error = render(
+        "other.md",
+        "{% macro f() %}{% endmacro %}\n{{ undefined_function(1) }}",
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("other.md:2:") && error.contains("undefined_function"),
+        "{error}"
+    );
     let error = render("another.md", "").unwrap_err();
-    assert!(error.contains("no template `other.md` (used by `t.md` line 1)"), "{error}");
+    assert!(
+        error.contains("no template `other.md` (used by `t.md` line 1)"),
+        "{error}"
+    );
 }
 
 /// Returns the default report of a study whose analysis has one more table.
@@ -137,14 +212,22 @@ fn with_table(name: &str, table: &Table) -> String {
     let artifact = store_table(&lab.store, table);
     let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
     results.cells[0].outputs.insert(name.to_owned(), artifact);
-    markdown(&lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap())
+    markdown(
+        &lab.render(&json!({}), &shipped())
+            .map_err(|f| f.reason)
+            .unwrap(),
+    )
 }
 
 #[test]
 fn a_study_without_a_title_is_headed_by_its_name() {
     let mut lab = lab();
     lab.study.spec["title"] = json!(null);
-    let text = markdown(&lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap());
+    let text = markdown(
+        &lab.render(&json!({}), &shipped())
+            .map_err(|f| f.reason)
+            .unwrap(),
+    );
     assert!(text.starts_with("# quickstart\n"), "{text}");
 }
 
@@ -162,12 +245,30 @@ fn a_wide_table_shows_what_readers_look_for_first_and_where_the_rest_is() {
     columns.extend(fillers.iter().map(|name| number(name)));
     columns.extend(["rate_mean", "rate_ci_low", "rate_ci_high"].map(number));
     columns.push(number("output_throughput").unit("tok/s"));
-    let text = with_table("wide", &Table::with_metadata(columns, &[("keys", "clients")]).unwrap());
+    let text = with_table(
+        "wide",
+        &Table::with_metadata(columns, &[("keys", "clients")]).unwrap(),
+    );
     let heading = text.lines().find(|l| l.contains("clients |")).unwrap();
-    let headings: Vec<&str> = heading.trim_matches('|').split('|').map(str::trim).collect();
-    assert_eq!(headings, ["clients", "output throughput (tok/s)", "rate mean", "rate interval"]);
+    let headings: Vec<&str> = heading
+        .trim_matches('|')
+        .split('|')
+        .map(str::trim)
+        .collect();
+    assert_eq!(
+        headings,
+        [
+            "clients",
+            "output throughput (tok/s)",
+            "rate mean",
+            "rate interval"
+        ]
+    );
     assert!(text.contains("[2, 2]"), "{text}");
-    assert!(text.contains("`benchtrail show quickstart.yaml results.wide`"), "{text}");
+    assert!(
+        text.contains("`benchtrail show quickstart.yaml results.wide`"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -182,7 +283,10 @@ fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
     .unwrap();
     let text = with_table("comparison", &table);
     let (before, after) = text.split_once("## Method").unwrap();
-    assert!(before.contains("4.250") && before.contains("| confirmed |"), "{text}");
+    assert!(
+        before.contains("4.250") && before.contains("| confirmed |"),
+        "{text}"
+    );
     assert!(!after.contains("confirmed"), "{text}");
 }
 
@@ -199,7 +303,8 @@ fn compared(verdict: &str, higher: Option<&str>) -> Table {
         number("mean_a", 17.25),
         number("mean_b", 2663.5),
         number("mean_delta", -2646.25),
-        number("ci_low", -3193.0).describe("lower end of the 0.9 bootstrap interval of the mean delta"),
+        number("ci_low", -3193.0)
+            .describe("lower end of the 0.9 bootstrap interval of the mean delta"),
         number("ci_high", -218.5),
         Column::text("higher", [higher]),
         text("verdict", verdict),
@@ -213,12 +318,19 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2,664 ms; \
                     difference −2,646 [−3,193, −218.5], n = 8.";
     assert!(text.contains(sentence), "{text}");
-    assert!(squeezed(&text).contains("| unit | n | batched (ms) | serial (ms) |"), "{text}");
-    assert!(text.contains("*interval (ms)*: 0.9 bootstrap interval of the mean delta"), "{text}");
+    assert!(
+        squeezed(&text).contains("| unit | n | batched (ms) | serial (ms) |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("*interval (ms)*: 0.9 bootstrap interval of the mean delta"),
+        "{text}"
+    );
     // Without a direction there is none to tell.
     let text = with_table("comparison", &compared("ambiguous", Some("serial")));
     assert!(
-        text.contains("- **ttft_ms_p50**: *ambiguous*: batched 17.25") && !text.contains("is higher"),
+        text.contains("- **ttft_ms_p50**: *ambiguous*: batched 17.25")
+            && !text.contains("is higher"),
         "{text}"
     );
 }
@@ -247,9 +359,15 @@ fn the_method_tells_what_each_load_sent() {
             Column::int("prompt_tokens_min", [Some(20 + clients)]),
             Column::int("prompt_tokens_max", [Some(40 + clients)]),
         ];
-        cell.outputs.insert("cell".to_owned(), store_table(&lab.store, &Table::new(facts).unwrap()));
+        cell.outputs.insert(
+            "cell".to_owned(),
+            store_table(&lab.store, &Table::new(facts).unwrap()),
+        );
     }
-    let done = lab.render(&json!({}), &shipped()).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&json!({}), &shipped())
+        .map_err(|f| f.reason)
+        .unwrap();
     let text = markdown(&done);
     for part in [
         "| arrival | closed loop: clients 1, 2 |",
@@ -277,7 +395,12 @@ fn a_study_of_its_own_needs_prose_and_no_layout() {
     let columns = json!([{"column": "configuration"}, {"column": "efficiency", "format": "0.00"}]);
     let table = json!({"from": "results.efficiency", "caption": "Rows.", "columns": columns});
     let settings = json!({"template": "t.md", "tables": {"efficiency": table}});
-    let text = markdown(&lab().render(&settings, &templates).map_err(|f| f.reason).unwrap());
+    let text = markdown(
+        &lab()
+            .render(&settings, &templates)
+            .map_err(|f| f.reason)
+            .unwrap(),
+    );
     for part in [
         "### Scaling\n",
         "*Question: does it scale?*",

@@ -28,15 +28,23 @@ fn unescape(text: &str) -> String {
 fn pieces(html: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    for part in html.trim_start_matches("<!DOCTYPE html>\n").split('<').skip(1) {
-        let (tag, text) = part.split_once('>').unwrap_or_else(|| panic!("no end of tag: {part}"));
+    for part in html
+        .trim_start_matches("<!DOCTYPE html>\n")
+        .split('<')
+        .skip(1)
+    {
+        let (tag, text) = part
+            .split_once('>')
+            .unwrap_or_else(|| panic!("no end of tag: {part}"));
         let ends = tag.starts_with('/');
         let alone = tag.ends_with('/');
         let tag = tag.trim_matches('/');
         let (name, mut rest) = tag.split_once(' ').unwrap_or((tag, ""));
         let mut attributes = BTreeMap::new();
         while let Some((key, more)) = rest.split_once("=\"") {
-            let (value, after) = more.split_once('"').unwrap_or_else(|| panic!("an open quote: {tag}"));
+            let (value, after) = more
+                .split_once('"')
+                .unwrap_or_else(|| panic!("an open quote: {tag}"));
             let old = attributes.insert(key.trim().to_owned(), unescape(value));
             assert_eq!(old, None, "an attribute twice: {tag}");
             rest = after;
@@ -45,10 +53,18 @@ fn pieces(html: &str) -> Vec<Piece> {
         if ends {
             assert_eq!(open.pop().as_deref(), Some(name), "in {part}");
         } else if !alone && !VOID.contains(&name) {
-            assert!(name != "a" || !open.iter().any(|n| n == "a"), "a link in a link: {tag}");
+            assert!(
+                name != "a" || !open.iter().any(|n| n == "a"),
+                "a link in a link: {tag}"
+            );
             open.push(name.to_owned());
         }
-        found.push(Piece { name: name.to_owned(), ends, attributes, text: unescape(text) });
+        found.push(Piece {
+            name: name.to_owned(),
+            ends,
+            attributes,
+            text: unescape(text),
+        });
     }
     assert!(open.is_empty(), "{open:?}");
     found
@@ -73,7 +89,10 @@ fn lab_page(template: &str) -> (String, Vec<Piece>, artifacts::Table) {
         },
         "literals": [{"text": "two-sided", "reason": "the name of a test"}],
     });
-    let done = Lab::new().render(&settings, &Templates::one(template)).map_err(|f| f.reason).unwrap();
+    let done = Lab::new()
+        .render(&settings, &Templates::one(template))
+        .map_err(|f| f.reason)
+        .unwrap();
     let html = String::from_utf8(bytes(&done, "html")).unwrap();
     if let Ok(folder) = std::env::var("PAGES_OUT") {
         std::fs::write(std::path::Path::new(&folder).join("page.html"), &html).unwrap();
@@ -124,18 +143,30 @@ fn every_traced_text_has_an_element_that_shows_its_trail() {
     assert!(trace.rows() > 40);
     for row in 0..trace.rows() {
         let id = format!("n{}", row + 1);
-        let found: Vec<_> = pieces.iter().filter(|p| p.attributes.get("id") == Some(&id)).collect();
-        let [number] = found.as_slice() else { panic!("{} elements for {:?}", found.len(), texts[row]) };
+        let found: Vec<_> = pieces
+            .iter()
+            .filter(|p| p.attributes.get("id") == Some(&id))
+            .collect();
+        let [number] = found.as_slice() else {
+            panic!("{} elements for {:?}", found.len(), texts[row])
+        };
         let first = number.text.as_str();
         let whole = texts[row].unwrap();
-        assert!(whole.starts_with(first) && !first.is_empty(), "{id}: {first} for {whole}");
+        assert!(
+            whole.starts_with(first) && !first.is_empty(),
+            "{id}: {first} for {whole}"
+        );
         let told = &number.attributes["data-trail"];
         assert!(told.starts_with(values[row].unwrap_or("null")), "{told}");
         if let Some(artifact) = trace.text("artifact").unwrap()[row] {
             assert!(told.lines().any(|l| artifact.starts_with(l)), "{told}");
         }
-        let reachable = number.attributes.contains_key("href") || number.attributes.contains_key("tabindex");
-        assert!(reachable && number.attributes.contains_key("aria-describedby"), "{id}");
+        let reachable =
+            number.attributes.contains_key("href") || number.attributes.contains_key("tabindex");
+        assert!(
+            reachable && number.attributes.contains_key("aria-describedby"),
+            "{id}"
+        );
     }
 }
 
@@ -149,7 +180,10 @@ fn ids_are_unique_and_every_link_leads_somewhere() {
         }
     }
     for piece in &pieces {
-        let target = piece.attributes.get("href").and_then(|h| h.strip_prefix('#'));
+        let target = piece
+            .attributes
+            .get("href")
+            .and_then(|h| h.strip_prefix('#'));
         let named = ["aria-describedby", "aria-labelledby"].map(|k| piece.attributes.get(k));
         let named = named.into_iter().flatten().flat_map(|ids| ids.split(' '));
         for id in target.into_iter().chain(named) {
@@ -171,36 +205,73 @@ fn the_page_fetches_and_runs_nothing() {
         }
     }
     assert!(html.contains("default-src 'none'"));
-    assert!(html.contains("&lt;b&gt;&amp; pears&lt;/b&gt;"), "markup of a template is text");
+    assert!(
+        html.contains("&lt;b&gt;&amp; pears&lt;/b&gt;"),
+        "markup of a template is text"
+    );
 }
 
 #[test]
 fn a_table_has_caption_and_scopes_and_a_figure_its_name() {
     let (_, pieces, _) = lab_page(TEMPLATE);
-    let at = |name: &str| pieces.iter().filter(|p| p.name == name && !p.ends).collect::<Vec<_>>();
-    assert!(at("table").iter().any(|t| t.attributes.get("id").is_some_and(|id| id == "table-efficiency")));
+    let at = |name: &str| {
+        pieces
+            .iter()
+            .filter(|p| p.name == name && !p.ends)
+            .collect::<Vec<_>>()
+    };
+    assert!(at("table").iter().any(|t| {
+        t.attributes
+            .get("id")
+            .is_some_and(|id| id == "table-efficiency")
+    }));
     assert_eq!(at("caption").len(), 1);
     assert!(at("th").iter().all(|h| h.attributes.contains_key("scope")));
-    assert_eq!((at("figure").len(), at("figcaption").len(), at("svg").len()), (2, 2, 2));
+    assert_eq!(
+        (at("figure").len(), at("figcaption").len(), at("svg").len()),
+        (2, 2, 2)
+    );
     assert_eq!(at("style").len(), 1, "pictures share the page's style");
     let numbers = at("a");
-    let to_table =
-        numbers.iter().filter(|a| a.attributes.get("href").is_some_and(|h| h == "#table-efficiency"));
-    assert_eq!(to_table.count(), 2, "the mention and the caption's own number");
+    let to_table = numbers.iter().filter(|a| {
+        a.attributes
+            .get("href")
+            .is_some_and(|h| h == "#table-efficiency")
+    });
+    assert_eq!(
+        to_table.count(),
+        2,
+        "the mention and the caption's own number"
+    );
     assert_eq!(at("h1").len(), 1);
-    let headings: Vec<_> = at("h2").iter().map(|h| h.attributes["id"].clone()).collect();
-    assert_eq!(headings, ["summary", "results", "summary-2", "trails-heading"]);
+    let headings: Vec<_> = at("h2")
+        .iter()
+        .map(|h| h.attributes["id"].clone())
+        .collect();
+    assert_eq!(
+        headings,
+        ["summary", "results", "summary-2", "trails-heading"]
+    );
 }
 
 #[test]
 fn the_verdict_of_a_statement_stands_with_its_words_and_numbers() {
     let (_, pieces, trace) = lab_page(TEMPLATE);
-    let words = pieces.iter().find(|p| p.attributes.get("class").is_some_and(|c| c == "s")).unwrap();
-    assert!(words.attributes["title"].starts_with("statement `every` over results.efficiency: holds"));
+    let words = pieces
+        .iter()
+        .find(|p| p.attributes.get("class").is_some_and(|c| c == "s"))
+        .unwrap();
+    assert!(
+        words.attributes["title"].starts_with("statement `every` over results.efficiency: holds")
+    );
     let row = (0..trace.rows()).rfind(|r| {
-        trace.text("source").unwrap()[*r] == Some("count") && trace.int("line").unwrap()[*r] == Some(11)
+        trace.text("source").unwrap()[*r] == Some("count")
+            && trace.int("line").unwrap()[*r] == Some(11)
     });
     let id = format!("n{}", row.unwrap() + 1);
-    let number = pieces.iter().find(|p| p.attributes.get("id") == Some(&id)).unwrap();
+    let number = pieces
+        .iter()
+        .find(|p| p.attributes.get("id") == Some(&id))
+        .unwrap();
     assert!(number.attributes["data-trail"].contains("\nstatement `every`"));
 }

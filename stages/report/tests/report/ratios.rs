@@ -10,7 +10,9 @@ fn lab() -> Lab {
     let table = Table::with_metadata(
         vec![
             Column::text("workload", ["short", "long"].map(Some)),
-            Column::float("ratio", [1.8, 0.9].map(Some)).unit("1").over("batched", "serial"),
+            Column::float("ratio", [1.8, 0.9].map(Some))
+                .unit("1")
+                .over("batched", "serial"),
             Column::float("bare", [1.8, 0.9].map(Some)).unit("1"),
             Column::float("share", [0.18, 0.09].map(Some)).unit("1"),
         ],
@@ -25,9 +27,13 @@ const RATIO: &str = r#"{{ value("results.deltas", {"workload": "short"}, "ratio"
 
 #[test]
 fn a_factor_of_a_column_without_sides_is_refused_with_the_remedy() {
-    let text = r#"batched, serial {{ value("results.deltas", {"workload": "short"}, "bare", "0.0×") }}"#;
+    let text =
+        r#"batched, serial {{ value("results.deltas", {"workload": "short"}, "bare", "0.0×") }}"#;
     let error = lab().render_text(text).unwrap_err();
-    assert!(error.contains("t.md:1:") && error.contains("does not say what is over what"), "{error}");
+    assert!(
+        error.contains("t.md:1:") && error.contains("does not say what is over what"),
+        "{error}"
+    );
     assert!(error.contains("`ratios:` of the operator `sql`"), "{error}");
 }
 
@@ -41,7 +47,11 @@ fn a_factor_needs_both_sides_in_its_paragraph() {
         format!("- batched over serial: {RATIO}\n- something else"),
         format!("Batched over serial.\n\n| a |\n|---|\n| {RATIO} |"),
     ] {
-        assert!(lab.render_text(&good).is_ok(), "{good}: {:?}", lab.render_text(&good));
+        assert!(
+            lab.render_text(&good).is_ok(),
+            "{good}: {:?}",
+            lab.render_text(&good)
+        );
     }
     for bad in [
         format!("The batched server gives {RATIO} as much."),
@@ -50,15 +60,26 @@ fn a_factor_needs_both_sides_in_its_paragraph() {
         format!("## Gains of {RATIO}\n\nBatched and serial."),
     ] {
         let error = lab.render_text(&bad).unwrap_err();
-        assert!(error.contains("the factor check refuses 1 factor"), "{bad}: {error}");
-        assert!(error.contains("`1.8×`: a factor whose sides are not named beside it"), "{error}");
+        assert!(
+            error.contains("the factor check refuses 1 factor"),
+            "{bad}: {error}"
+        );
+        assert!(
+            error.contains("`1.8×`: a factor whose sides are not named beside it"),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn sides_of_a_column_that_is_no_ratio_are_an_error() {
-    let error = lab().render_text(r#"{{ sides("results.deltas", "bare") }}"#).unwrap_err();
-    assert!(error.contains("`bare` of `results.deltas` names no sides"), "{error}");
+    let error = lab()
+        .render_text(r#"{{ sides("results.deltas", "bare") }}"#)
+        .unwrap_err();
+    assert!(
+        error.contains("`bare` of `results.deltas` names no sides"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -69,13 +90,20 @@ fn a_table_of_ratios_says_what_is_over_what_unless_its_heading_does() {
             "from": "results.deltas", "caption": "Pairs.",
             "columns": [{"column": "workload"}, {"column": "ratio", "format": "0.0×", "heading": heading}],
         }}});
-        let done =
-            lab.render(&settings, &Templates::one("{{ table(\"t\") }}")).map_err(|f| f.reason).unwrap();
+        let done = lab
+            .render(&settings, &Templates::one("{{ table(\"t\") }}"))
+            .map_err(|f| f.reason)
+            .unwrap();
         (markdown(&done), trace(&done))
     };
     let (text, trace) = table("Gain");
     assert!(text.contains("\n*Gain*: batched ÷ serial.\n"), "{text}");
-    let sides: Vec<_> = trace.text("numerator").unwrap().into_iter().flatten().collect();
+    let sides: Vec<_> = trace
+        .text("numerator")
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .collect();
     assert_eq!(sides, ["batched", "batched"]);
     assert!(!table("Batched over serial").0.contains('÷'));
 }

@@ -67,7 +67,10 @@ fn settings() -> serde_json::Value {
 }
 
 fn rendered() -> Done {
-    Lab::new().render(&settings(), &Templates::one(TEMPLATE)).map_err(|f| f.reason).unwrap()
+    Lab::new()
+        .render(&settings(), &Templates::one(TEMPLATE))
+        .map_err(|f| f.reason)
+        .unwrap()
 }
 
 #[test]
@@ -80,7 +83,12 @@ fn rendering_again_gives_the_same_bytes() {
     let (a, b) = (rendered(), rendered());
     assert_eq!(a.outputs.len(), b.outputs.len());
     for output in &a.outputs {
-        assert_eq!(bytes(&a, &output.name), bytes(&b, &output.name), "{}", output.name);
+        assert_eq!(
+            bytes(&a, &output.name),
+            bytes(&b, &output.name),
+            "{}",
+            output.name
+        );
     }
 }
 
@@ -94,8 +102,11 @@ fn every_span_of_the_trace_cut_out_of_the_report_is_its_text() {
     assert!(trace.rows() > 40);
     for row in 0..trace.rows() {
         let at = |v: &[Option<i64>]| usize::try_from(v[row].unwrap()).unwrap();
-        let cut: String =
-            lines[at(&line) - 1].chars().skip(at(&start) - 1).take(at(&end) - at(&start)).collect();
+        let cut: String = lines[at(&line) - 1]
+            .chars()
+            .skip(at(&start) - 1)
+            .take(at(&end) - at(&start))
+            .collect();
         assert_eq!(Some(cut.as_str()), trace.text("text").unwrap()[row]);
     }
 }
@@ -103,35 +114,62 @@ fn every_span_of_the_trace_cut_out_of_the_report_is_its_text() {
 #[test]
 fn a_traced_number_names_artifact_row_and_full_value() {
     let lab = Lab::new();
-    let done = lab.render(&settings(), &Templates::one(TEMPLATE)).map_err(|f| f.reason).unwrap();
+    let done = lab
+        .render(&settings(), &Templates::one(TEMPLATE))
+        .map_err(|f| f.reason)
+        .unwrap();
     let trace = trace(&done);
-    let row = trace.text("text").unwrap().iter().position(|t| *t == Some("0.757")).unwrap();
-    let digest = lab.inputs[3].cells[0].outputs["efficiency"].digest.to_string();
+    let row = trace
+        .text("text")
+        .unwrap()
+        .iter()
+        .position(|t| *t == Some("0.757"))
+        .unwrap();
+    let digest = lab.inputs[3].cells[0].outputs["efficiency"]
+        .digest
+        .to_string();
     assert_eq!(trace.text("artifact").unwrap()[row], Some(digest.as_str()));
     assert_eq!(trace.int("row").unwrap()[row], Some(2));
     assert_eq!(trace.text("value").unwrap()[row], Some("0.7574"));
-    assert_eq!(trace.text("row_key").unwrap()[row], Some("configuration=batched,concurrency=4"));
+    assert_eq!(
+        trace.text("row_key").unwrap()[row],
+        Some("configuration=batched,concurrency=4")
+    );
     assert_eq!(trace.text("unit").unwrap()[row], Some("1"));
 }
 
 #[test]
 fn a_literal_is_in_the_trace_with_its_reason() {
     let trace = trace(&rendered());
-    let row = trace.text("source").unwrap().iter().position(|t| *t == Some("literal")).unwrap();
-    assert_eq!(trace.text("column").unwrap()[row], Some("the name of a test"));
+    let row = trace
+        .text("source")
+        .unwrap()
+        .iter()
+        .position(|t| *t == Some("literal"))
+        .unwrap();
+    assert_eq!(
+        trace.text("column").unwrap()[row],
+        Some("the name of a test")
+    );
 }
 
 #[test]
 fn an_untraced_digit_fails_with_its_line() {
-    let error =
-        Lab::new().render_text("# Title\n\n{% if true %}\nIt takes 17 ms.\n{% endif %}\n").unwrap_err();
+    let error = Lab::new()
+        .render_text("# Title\n\n{% if true %}\nIt takes 17 ms.\n{% endif %}\n")
+        .unwrap_err();
     insta::assert_snapshot!(error);
 }
 
 #[test]
 fn every_refused_number_is_reported() {
-    let error = Lab::new().render_text("1.5 and ½\n\nand twice 0,1\n").unwrap_err();
-    assert!(error.starts_with("the number check refuses 4 numbers"), "{error}");
+    let error = Lab::new()
+        .render_text("1.5 and ½\n\nand twice 0,1\n")
+        .unwrap_err();
+    assert!(
+        error.starts_with("the number check refuses 4 numbers"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -154,21 +192,33 @@ fn arithmetic_cannot_be_printed() {
 #[test]
 fn a_number_made_into_text_is_still_refused() {
     let lab = Lab::new();
-    for text in ["{{ 17|string }}", "{{ 'a' ~ 17 }}", r#"{{ rows("results.efficiency")|length|string }}"#] {
+    for text in [
+        "{{ 17|string }}",
+        "{{ 'a' ~ 17 }}",
+        r#"{{ rows("results.efficiency")|length|string }}"#,
+    ] {
         let error = lab.render_text(text).unwrap_err();
-        assert!(error.starts_with("the number check refuses 1 number"), "{text}: {error}");
+        assert!(
+            error.starts_with("the number check refuses 1 number"),
+            "{text}: {error}"
+        );
     }
 }
 
 #[test]
 fn an_undefined_name_has_its_template_and_line() {
     let lab = Lab::new();
-    for text in ["{{ nothing }}", "{{ nothing.at_all }}", r#"{{ rows("results.efficiency")[0].no_column }}"#]
-    {
+    for text in [
+        "{{ nothing }}",
+        "{{ nothing.at_all }}",
+        r#"{{ rows("results.efficiency")[0].no_column }}"#,
+    ] {
         let error = lab.render_text(&format!("a\nb\n{text}\n")).unwrap_err();
         assert!(error.starts_with("t.md:3:"), "{text}: {error}");
     }
-    let error = lab.render_text(r#"{{ value("results.nope", {}, "x") }}"#).unwrap_err();
+    let error = lab
+        .render_text(r#"{{ value("results.nope", {}, "x") }}"#)
+        .unwrap_err();
     assert_eq!(
         error,
         "t.md:1:4: stage `results` has no output `nope`; it has: breakdown, comparison, efficiency \
@@ -179,12 +229,22 @@ fn an_undefined_name_has_its_template_and_line() {
 #[test]
 fn a_mistake_in_a_partial_names_the_partial() {
     let templates = Templates(
-        [("t.md", "x\n{% include 'p.md' %}"), ("p.md", "\n\nhas 7 digits")]
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .into(),
+        [
+            ("t.md", "x\n{% include 'p.md' %}"),
+            ("p.md", "\n\nhas 7 digits"),
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into(),
     );
-    let failure = Lab::new().render(&json!({"template": "t.md"}), &templates).map(|_| ()).unwrap_err();
-    assert!(failure.reason.contains("\n  p.md:3:5 (report "), "{}", failure.reason);
+    let failure = Lab::new()
+        .render(&json!({"template": "t.md"}), &templates)
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        failure.reason.contains("\n  p.md:3:5 (report "),
+        "{}",
+        failure.reason
+    );
 }
 
 #[test]
@@ -227,8 +287,9 @@ fn a_shown_value_cannot_be_compared() {
             assert!(error.starts_with("template `t.md` line 2: "), "{error}");
         }
     }
-    let text =
-        format!(r#"{{% if raw("results.efficiency", {only}, "efficiency") == 0.52 %}}yes{{% endif %}}"#);
+    let text = format!(
+        r#"{{% if raw("results.efficiency", {only}, "efficiency") == 0.52 %}}yes{{% endif %}}"#
+    );
     assert_eq!(Lab::new().render_text(&text).as_deref(), Ok("yes\n"));
 }
 
@@ -252,7 +313,9 @@ fn the_rows_visited_grow_as_the_numbers_shown_do() {
         for n in 0..rows {
             let group = format!("g{}", n % 7);
             let only = format!("{{\"n\": {n}, \"group\": [\"{group}\", \"none\"]}}");
-            text.push_str(&format!("{{{{ value(\"results.many\", {only}, \"x\") }}}} and "));
+            text.push_str(&format!(
+                "{{{{ value(\"results.many\", {only}, \"x\") }}}} and "
+            ));
             text.push_str(&format!(
                 "{{% call holds(\"results.many\", {{\"n\": {n}}}, \"x = {n}\") %}}so{{% endcall %}}\n\n"
             ));
@@ -264,5 +327,9 @@ fn the_rows_visited_grow_as_the_numbers_shown_do() {
         data.rows_visited()
     };
     let (less, more) = (visited(50), visited(200));
-    assert_eq!((less, more), (200, 800), "a row is visited for each index and for each question about it");
+    assert_eq!(
+        (less, more),
+        (200, 800),
+        "a row is visited for each index and for each question about it"
+    );
 }

@@ -25,7 +25,10 @@ const PLACES: &[(&str, &str)] = &[
     ("front matter", "---\nabstract: it was @ then\n---\n"),
     ("inline code", "it was `@` then\n"),
     ("brackets", "the server (@) was quick\n"),
-    ("between traced numbers", "from {{ count(\"results.efficiency\") }} to @ and {{ spec(\"seed\") }}\n"),
+    (
+        "between traced numbers",
+        "from {{ count(\"results.efficiency\") }} to @ and {{ spec(\"seed\") }}\n",
+    ),
 ];
 
 /// Digits in every dress; `#` is replaced by a random digit from 2 to 9.
@@ -131,7 +134,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % below
     }
 
@@ -139,7 +145,10 @@ impl Random {
         let digit = |r: &mut Self| char::from(b'2' + u8::try_from(r.next(8)).unwrap());
         // The `#` of a character reference is its own.
         let pattern = pattern.replace("&#", "&\u{1}");
-        let filled: String = pattern.chars().map(|c| if c == '#' { digit(self) } else { c }).collect();
+        let filled: String = pattern
+            .chars()
+            .map(|c| if c == '#' { digit(self) } else { c })
+            .collect();
         filled.replace('\u{1}', "#")
     }
 }
@@ -152,7 +161,11 @@ fn is_refused(lab: &Lab, text: &str) -> bool {
     match lab.render(&settings(), &Templates::one(text)) {
         Ok(_) => false,
         Err(failure) => {
-            assert!(failure.reason.starts_with("the number check refuses"), "{text}: {}", failure.reason);
+            assert!(
+                failure.reason.starts_with("the number check refuses"),
+                "{text}: {}",
+                failure.reason
+            );
             true
         }
     }
@@ -167,11 +180,18 @@ fn no_number_typed_by_hand_gets_through() {
         // The place itself is clean, so that what is refused below is what is typed.
         let clean = lab.render_text(&place.replace('@', "something"));
         assert!(clean.is_ok(), "{name}: {clean:?}");
-        let words = if *name == "inline code" { &[][..] } else { WORDS };
+        let words = if *name == "inline code" {
+            &[][..]
+        } else {
+            WORDS
+        };
         for pattern in DIGITS.iter().chain(words) {
             let typed = random.fill(pattern);
             // A program may name a variable `x²` or `N` in inline code; a bare number may not stand there.
-            if *name == "inline code" && typed.starts_with(char::is_alphabetic) && !typed.contains('=') {
+            if *name == "inline code"
+                && typed.starts_with(char::is_alphabetic)
+                && !typed.contains('=')
+            {
                 continue;
             }
             tried += 1;
@@ -181,7 +201,11 @@ fn no_number_typed_by_hand_gets_through() {
         }
     }
     assert!(tried >= 1000, "{tried}");
-    assert!(missed.is_empty(), "{} of {tried} missed: {missed:#?}", missed.len());
+    assert!(
+        missed.is_empty(),
+        "{} of {tried} missed: {missed:#?}",
+        missed.len()
+    );
 }
 
 #[test]
@@ -198,7 +222,10 @@ fn no_traced_number_can_be_altered_by_what_is_typed_around_it() {
     }
     for pattern in ALTERATIONS {
         for value in values {
-            let text = format!("It was {} then.\n", random.fill(pattern).replace("{}", value));
+            let text = format!(
+                "It was {} then.\n",
+                random.fill(pattern).replace("{}", value)
+            );
             if !is_refused(&lab, &text) {
                 missed.push(text);
             }
@@ -219,13 +246,18 @@ fn a_caption_written_by_hand_is_checked_too() {
                 "series": "configuration", "title": "Efficiency", "caption": format!("It was {typed} then."),
             }},
         });
-        lab.render(&settings, &Templates::one("{{ figure(\"f\") }}")).map(|_| ())
+        lab.render(&settings, &Templates::one("{{ figure(\"f\") }}"))
+            .map(|_| ())
     };
     assert!(render("something").is_ok());
     for pattern in DIGITS.iter().chain(WORDS) {
         let typed = random.fill(pattern);
         let failure = render(&typed).unwrap_err();
-        assert!(failure.reason.starts_with("the number check refuses"), "{typed}: {}", failure.reason);
+        assert!(
+            failure.reason.starts_with("the number check refuses"),
+            "{typed}: {}",
+            failure.reason
+        );
     }
 }
 
@@ -233,7 +265,8 @@ fn a_caption_written_by_hand_is_checked_too() {
 fn a_clean_report_is_not_flagged() {
     let lab = Lab::new();
     // Words that need a licence are none of this check's business.
-    let words = json!([{"text": "none", "reason": "a word"}, {"text": "every", "reason": "a word"}]);
+    let words =
+        json!([{"text": "none", "reason": "a word"}, {"text": "every", "reason": "a word"}]);
     let settings = json!({"template": "t.md", "literals": words});
     for text in [
         "1. first\n2. next\n3. last\n",
@@ -253,7 +286,8 @@ fn a_clean_report_is_not_flagged() {
 #[test]
 fn a_literal_covers_itself_and_no_longer_number() {
     let lab = Lab::new();
-    let settings = json!({"template": "t.md", "literals": [{"text": "80GB", "reason": "a product name"}]});
+    let settings =
+        json!({"template": "t.md", "literals": [{"text": "80GB", "reason": "a product name"}]});
     let passes = |text: &str| lab.render(&settings, &Templates::one(text)).is_ok();
     assert!(passes("An A card with 80GB of memory.\n"));
     for text in ["180GB\n", "2.80GB\n", "80GBs\n", "−80GB\n", "80GB7\n"] {

@@ -28,19 +28,46 @@ const PLACES: &[&str] = &[
 
 /// A statement that holds for each rule.
 const STATEMENTS: &[(&str, &str)] = &[
-    ("every", r#"every("results.efficiency", none, "efficiency <= 1")"#),
-    ("no_row", r#"no_row("results.efficiency", none, "efficiency > 1")"#),
-    ("holds", r#"holds("results.breakdown", {"configuration": "serial"}, "breakdown_n = 2")"#),
-    ("at_least", r#"at_least("results.efficiency", none, "efficiency >= 0.5", count=5)"#),
-    ("at_most", r#"at_most("results.efficiency", none, "efficiency < 0.5", count=1)"#),
-    ("exactly", r#"exactly("results.efficiency", none, "efficiency = 1", count=2)"#),
+    (
+        "every",
+        r#"every("results.efficiency", none, "efficiency <= 1")"#,
+    ),
+    (
+        "no_row",
+        r#"no_row("results.efficiency", none, "efficiency > 1")"#,
+    ),
+    (
+        "holds",
+        r#"holds("results.breakdown", {"configuration": "serial"}, "breakdown_n = 2")"#,
+    ),
+    (
+        "at_least",
+        r#"at_least("results.efficiency", none, "efficiency >= 0.5", count=5)"#,
+    ),
+    (
+        "at_most",
+        r#"at_most("results.efficiency", none, "efficiency < 0.5", count=1)"#,
+    ),
+    (
+        "exactly",
+        r#"exactly("results.efficiency", none, "efficiency = 1", count=2)"#,
+    ),
     (
         "only_these",
         r#"only_these("results.efficiency", none, "efficiency < 0.3", are={"configuration": "serial", "concurrency": 4})"#,
     ),
-    ("largest", r#"largest("results.efficiency", {"concurrency": 4}, "efficiency")"#),
-    ("smallest", r#"smallest("results.efficiency", none, "e2e_p95")"#),
-    ("between", r#"between("results.efficiency", none, "efficiency")"#),
+    (
+        "largest",
+        r#"largest("results.efficiency", {"concurrency": 4}, "efficiency")"#,
+    ),
+    (
+        "smallest",
+        r#"smallest("results.efficiency", none, "e2e_p95")"#,
+    ),
+    (
+        "between",
+        r#"between("results.efficiency", none, "efficiency")"#,
+    ),
     (
         "within",
         r#"within("results.efficiency", {"configuration": "serial"}, "efficiency", of="serial_reference", ratio=0.05)"#,
@@ -61,20 +88,38 @@ const STATEMENTS: &[(&str, &str)] = &[
         "no_evidence",
         r#"no_evidence("results.comparison", {"workload": "shared-prefix"}, p="p_holm", alpha=0.05)"#,
     ),
-    ("consistent", r#"consistent("results.efficiency", none, "e2e_p95", across=["configuration"])"#),
+    (
+        "consistent",
+        r#"consistent("results.efficiency", none, "e2e_p95", across=["configuration"])"#,
+    ),
 ];
 
 /// The words of the documented table with the functions that license each, and whether they are
 /// checked only before a traced number. Another test compares the table with the code.
 fn documented() -> BTreeMap<String, (BTreeSet<String>, bool)> {
     let page = include_str!("../../../../docs/number-check.md");
-    let rows = page.lines().skip_while(|l| *l != "| words | licensed by |").skip(2);
+    let rows = page
+        .lines()
+        .skip_while(|l| *l != "| words | licensed by |")
+        .skip(2);
     let mut words = BTreeMap::new();
     for row in rows.take_while(|l| l.starts_with('|')) {
-        let (left, right) = row.trim_matches('|').split_once(" | ").expect("a table of two columns");
-        let functions: BTreeSet<String> = right.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let (left, right) = row
+            .trim_matches('|')
+            .split_once(" | ")
+            .expect("a table of two columns");
+        let functions: BTreeSet<String> = right
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect();
         for part in left.split(", ") {
-            let word = part.trim().trim_end_matches('¹').trim_matches('*').to_owned();
+            let word = part
+                .trim()
+                .trim_end_matches('¹')
+                .trim_matches('*')
+                .to_owned();
             words.insert(word, (functions.clone(), part.contains('¹')));
         }
     }
@@ -86,7 +131,10 @@ fn is_refused(lab: &Lab, text: &str) -> bool {
     match lab.render_text(text) {
         Ok(_) => false,
         Err(error) => {
-            assert!(error.starts_with("the word check refuses"), "{text}: {error}");
+            assert!(
+                error.starts_with("the word check refuses"),
+                "{text}: {error}"
+            );
             true
         }
     }
@@ -121,7 +169,11 @@ fn no_word_typed_by_hand_gets_through() {
         }
     }
     assert!(tried >= 1000, "{tried}");
-    assert!(missed.is_empty(), "{} of {tried} missed: {missed:#?}", missed.len());
+    assert!(
+        missed.is_empty(),
+        "{} of {tried} missed: {missed:#?}",
+        missed.len()
+    );
 }
 
 #[test]
@@ -131,7 +183,11 @@ fn no_word_of_a_statement_can_be_exchanged_for_one_it_does_not_license() {
     let (mut tried, mut wrong) = (0, Vec::new());
     for (function, call) in STATEMENTS {
         for (word, (licensed_by, before_number)) in &words {
-            let number = if *before_number { " {{ spec(\"seed\") }}" } else { "" };
+            let number = if *before_number {
+                " {{ spec(\"seed\") }}"
+            } else {
+                ""
+            };
             let text = format!("{{% call {call} %}}It is {word}{number} so{{% endcall %}}.\n");
             // Comparatives are licensed by `any statement`, which names no function.
             let licensed = licensed_by.is_empty() || licensed_by.contains(*function);
@@ -142,7 +198,11 @@ fn no_word_of_a_statement_can_be_exchanged_for_one_it_does_not_license() {
         }
     }
     assert!(tried >= 1000, "{tried}");
-    assert!(wrong.is_empty(), "{} of {tried} are wrong: {wrong:#?}", wrong.len());
+    assert!(
+        wrong.is_empty(),
+        "{} of {tried} are wrong: {wrong:#?}",
+        wrong.len()
+    );
 }
 
 #[test]
@@ -156,13 +216,22 @@ fn a_caption_and_a_heading_of_a_table_are_checked_for_words_too() {
                 "columns": [{"column": "configuration", "heading": heading}],
             }},
         });
-        lab.render(&settings, &crate::fixture::Templates::one("{{ table(\"t\") }}\n"))
-            .map(|_| ())
-            .map_err(|f| f.reason)
+        lab.render(
+            &settings,
+            &crate::fixture::Templates::one("{{ table(\"t\") }}\n"),
+        )
+        .map(|_| ())
+        .map_err(|f| f.reason)
     };
     render("Some rows", "Configuration").expect("a clean table");
-    for (caption, heading) in [("The fastest rows", "Configuration"), ("Some rows", "Best configuration")] {
+    for (caption, heading) in [
+        ("The fastest rows", "Configuration"),
+        ("Some rows", "Best configuration"),
+    ] {
         let error = render(caption, heading).unwrap_err();
-        assert!(error.starts_with("the word check refuses 1 word"), "{error}");
+        assert!(
+            error.starts_with("the word check refuses 1 word"),
+            "{error}"
+        );
     }
 }

@@ -16,12 +16,20 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     fn of(timing: &'a Timing<'a>) -> Self {
         let r = timing.request;
-        Self { timing, ttft: ms(r.sent_ns, r.first_token_ns), latency: ms(r.sent_ns, r.last_token_ns) }
+        Self {
+            timing,
+            ttft: ms(r.sent_ns, r.first_token_ns),
+            latency: ms(r.sent_ns, r.last_token_ns),
+        }
     }
 
     fn itl(&self) -> Option<f64> {
         let tokens = self.timing.request.output_tokens.filter(|n| *n >= 2)?;
-        let first = self.timing.gaps.first_chunk_tokens.or(self.timing.request.first_chunk_tokens);
+        let first = self
+            .timing
+            .gaps
+            .first_chunk_tokens
+            .or(self.timing.request.first_chunk_tokens);
         let after = match first {
             Some(first) if first > 0 && first < tokens => tokens - first,
             _ => tokens - 1,
@@ -33,22 +41,52 @@ impl<'a> Record<'a> {
 pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) {
     let ok = timings.iter().filter(|t| t.request.is_ok());
     let records: Vec<Record<'_>> = ok.map(Record::of).collect();
-    let from = records.iter().filter_map(|r| r.timing.request.sent_ns).min();
-    let to = records.iter().filter_map(|r| r.timing.request.last_token_ns).max();
+    let from = records
+        .iter()
+        .filter_map(|r| r.timing.request.sent_ns)
+        .min();
+    let to = records
+        .iter()
+        .filter_map(|r| r.timing.request.last_token_ns)
+        .max();
     let duration = ms(from, to).map(|ms| ms / 1e3).filter(|s| *s > 0.0);
     let rate = |count: f64| duration.map(|s| count / s);
-    let tokens: i64 = records.iter().filter_map(|r| r.timing.request.output_tokens).sum();
-    let prompts: i64 = records.iter().filter_map(|r| r.timing.request.prompt_tokens).sum();
-    let good = records.iter().filter(|r| bounds.met(r.ttft, r.itl(), r.latency) == Some(true)).count();
-    list.put("request_count", "1", "measured requests of status ok", Some(records.len() as f64));
+    let tokens: i64 = records
+        .iter()
+        .filter_map(|r| r.timing.request.output_tokens)
+        .sum();
+    let prompts: i64 = records
+        .iter()
+        .filter_map(|r| r.timing.request.prompt_tokens)
+        .sum();
+    let good = records
+        .iter()
+        .filter(|r| bounds.met(r.ttft, r.itl(), r.latency) == Some(true))
+        .count();
+    list.put(
+        "request_count",
+        "1",
+        "measured requests of status ok",
+        Some(records.len() as f64),
+    );
     list.put(
         "error_request_count",
         "1",
         "all other measured requests",
         Some((timings.len() - records.len()) as f64),
     );
-    list.put("benchmark_duration", "s", "first sent_ns to last last_token_ns of ok requests", duration);
-    list.put("request_throughput", "req/s", "request_count ÷ benchmark_duration", rate(records.len() as f64));
+    list.put(
+        "benchmark_duration",
+        "s",
+        "first sent_ns to last last_token_ns of ok requests",
+        duration,
+    );
+    list.put(
+        "request_throughput",
+        "req/s",
+        "request_count ÷ benchmark_duration",
+        rate(records.len() as f64),
+    );
     list.put(
         "output_token_throughput",
         "tok/s",
@@ -66,20 +104,36 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         "req/s",
         "ok requests within every bound ÷ benchmark_duration, the bound on TPOT held against \
          inter_token_latency; an undefined value is not within; null without bounds",
-        if bounds.any() { rate(good as f64) } else { None },
+        if bounds.any() {
+            rate(good as f64)
+        } else {
+            None
+        },
     );
     let of = |f: &dyn Fn(&Record<'_>) -> Option<f64>| Described::of(records.iter().filter_map(f));
-    let gaps = records.iter().flat_map(|r| r.timing.gaps.gaps.iter().map(|(gap, _)| *gap));
+    let gaps = records
+        .iter()
+        .flat_map(|r| r.timing.gaps.gaps.iter().map(|(gap, _)| *gap));
     let positive = |v: &f64| *v > 0.0;
     for (name, unit, formula, values) in [
-        ("time_to_first_token", "ms", "first_token_ns − sent_ns", of(&|r| r.ttft)),
+        (
+            "time_to_first_token",
+            "ms",
+            "first_token_ns − sent_ns",
+            of(&|r| r.ttft),
+        ),
         (
             "time_to_second_token",
             "ms",
             "the first gap between chunks",
             of(&|r| r.timing.gaps.gaps.first().map(|(gap, _)| *gap)),
         ),
-        ("request_latency", "ms", "last_token_ns − sent_ns", of(&|r| r.latency)),
+        (
+            "request_latency",
+            "ms",
+            "last_token_ns − sent_ns",
+            of(&|r| r.latency),
+        ),
         (
             "inter_token_latency",
             "ms",
@@ -110,7 +164,12 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         list.put(format!("{name}_std"), unit, formula, values.std());
         list.put(format!("{name}_min"), unit, formula, values.min());
         for p in [50_u32, 90, 95, 99] {
-            list.put(format!("{name}_p{p}"), unit, formula, values.quantile(f64::from(p) / 100.0));
+            list.put(
+                format!("{name}_p{p}"),
+                unit,
+                formula,
+                values.quantile(f64::from(p) / 100.0),
+            );
         }
         list.put(format!("{name}_max"), unit, formula, values.max());
     }

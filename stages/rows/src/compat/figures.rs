@@ -64,10 +64,23 @@ impl Bounds {
     }
 
     /// Whether every bounded value is within its bound; `None` if one of them is undefined.
-    pub(super) fn met(&self, ttft: Option<f64>, tpot: Option<f64>, e2e: Option<f64>) -> Option<bool> {
-        let pairs = [(self.ttft_ms, ttft), (self.tpot_ms, tpot), (self.e2e_ms, e2e)];
-        let bounded = pairs.into_iter().filter_map(|(bound, value)| Some((bound?, value)));
-        let met: Option<Vec<bool>> = bounded.map(|(bound, value)| Some(value? <= bound)).collect();
+    pub(super) fn met(
+        &self,
+        ttft: Option<f64>,
+        tpot: Option<f64>,
+        e2e: Option<f64>,
+    ) -> Option<bool> {
+        let pairs = [
+            (self.ttft_ms, ttft),
+            (self.tpot_ms, tpot),
+            (self.e2e_ms, e2e),
+        ];
+        let bounded = pairs
+            .into_iter()
+            .filter_map(|(bound, value)| Some((bound?, value)));
+        let met: Option<Vec<bool>> = bounded
+            .map(|(bound, value)| Some(value? <= bound))
+            .collect();
         met.map(|met| met.into_iter().all(|met| met))
     }
 }
@@ -110,11 +123,19 @@ impl List {
         formula: &'static str,
         value: Option<f64>,
     ) {
-        self.0.push(Figure { name: name.into(), unit, formula, value: value.filter(|v| v.is_finite()) });
+        self.0.push(Figure {
+            name: name.into(),
+            unit,
+            formula,
+            value: value.filter(|v| v.is_finite()),
+        });
     }
 
     /// Puts the busiest second, of requests that each end at a time.
-    pub(super) fn put_peaks<'a>(&mut self, spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) {
+    pub(super) fn put_peaks<'a>(
+        &mut self,
+        spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone,
+    ) {
         let peaks = peaks(spans);
         self.put(
             "max_output_tokens_per_s",
@@ -167,7 +188,10 @@ impl Described {
     /// The quantile with linear interpolation (`numpy.percentile`).
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let place = q * self.0.len().checked_sub(1)? as f64;
-        let (below, above) = (self.0[place.floor() as usize], self.0[place.ceil() as usize]);
+        let (below, above) = (
+            self.0[place.floor() as usize],
+            self.0[place.ceil() as usize],
+        );
         Some(below + (above - below) * (place - place.floor()))
     }
 }
@@ -180,7 +204,10 @@ pub(super) fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
 /// From when the first request was to be sent to when the last was over, failed ones among them,
 /// s: what tools take that keep one clock around the whole run.
 pub(super) fn around_all(timings: &[Timing<'_>]) -> Option<f64> {
-    let from = timings.iter().filter_map(|t| t.request.scheduled_ns.or(t.request.sent_ns)).min();
+    let from = timings
+        .iter()
+        .filter_map(|t| t.request.scheduled_ns.or(t.request.sent_ns))
+        .min();
     let to = timings.iter().filter_map(|t| t.request.done_ns).max();
     ms(from, to).map(|ms| ms / 1e3).filter(|s| *s > 0.0)
 }
@@ -206,7 +233,9 @@ fn peaks<'a>(spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) -> Opti
                 }
             }
         }
-        flying[second(sent)..=second(end)].iter_mut().for_each(|n| *n += 1);
+        flying[second(sent)..=second(end)]
+            .iter_mut()
+            .for_each(|n| *n += 1);
     }
     let most = |counts: &[u64]| counts.iter().max().map(|n| *n as f64);
     most(&chunks).zip(most(&flying))

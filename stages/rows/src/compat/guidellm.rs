@@ -19,12 +19,22 @@ struct Stats<'a> {
 impl<'a> Stats<'a> {
     fn of(timing: &'a Timing<'a>) -> Self {
         let r = timing.request;
-        let told = r.output_tokens.filter(|_| r.tokens_source.as_deref() == Some("usage"));
+        let told = r
+            .output_tokens
+            .filter(|_| r.tokens_source.as_deref() == Some("usage"));
         let tokens = told.or(r.chunks.filter(|n| *n > 0));
         let span = ms(r.first_token_ns, r.last_token_ns);
-        let itl = tokens.filter(|n| *n > 1).and_then(|n| Some(span? / (n - 1) as f64));
+        let itl = tokens
+            .filter(|n| *n > 1)
+            .and_then(|n| Some(span? / (n - 1) as f64));
         let ttft = ms(r.sent_ns, r.first_token_ns);
-        Self { timing, tokens, ttft, itl, latency: ms(r.sent_ns, r.done_ns) }
+        Self {
+            timing,
+            tokens,
+            ttft,
+            itl,
+            latency: ms(r.sent_ns, r.done_ns),
+        }
     }
 
     fn tpot(&self) -> Option<f64> {
@@ -35,12 +45,30 @@ impl<'a> Stats<'a> {
 }
 
 pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) {
-    let stats: Vec<Stats<'_>> = timings.iter().filter(|t| t.request.is_ok()).map(Stats::of).collect();
+    let stats: Vec<Stats<'_>> = timings
+        .iter()
+        .filter(|t| t.request.is_ok())
+        .map(Stats::of)
+        .collect();
     let failed = timings.len() - stats.len();
-    list.put("request_totals_successful", "1", "measured requests of status ok", Some(stats.len() as f64));
-    list.put("request_totals_errored", "1", "all other measured requests", Some(failed as f64));
+    list.put(
+        "request_totals_successful",
+        "1",
+        "measured requests of status ok",
+        Some(stats.len() as f64),
+    );
+    list.put(
+        "request_totals_errored",
+        "1",
+        "all other measured requests",
+        Some(failed as f64),
+    );
     let ends = |wanted: &dyn Fn(&Stats<'_>) -> bool| -> Vec<i64> {
-        stats.iter().filter(|s| wanted(s)).filter_map(|s| s.timing.request.done_ns).collect()
+        stats
+            .iter()
+            .filter(|s| wanted(s))
+            .filter_map(|s| s.timing.request.done_ns)
+            .collect()
     };
     let window = stats
         .iter()
@@ -54,7 +82,10 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         window.and_then(|window| mean_rate(ends(&|_| true), window)),
     );
     // Undetermined requests count neither way; failed ones count as not conforming.
-    let verdicts: Vec<Option<bool>> = stats.iter().map(|s| bounds.met(s.ttft, s.itl, s.latency)).collect();
+    let verdicts: Vec<Option<bool>> = stats
+        .iter()
+        .map(|s| bounds.met(s.ttft, s.itl, s.latency))
+        .collect();
     let conforming = verdicts.iter().filter(|v| **v == Some(true)).count();
     let determined = verdicts.iter().filter(|v| v.is_some()).count() + failed;
     let judged = bounds.any() && determined > 0;
@@ -70,16 +101,23 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         "request_goodput_mean",
         "req/s",
         "ok requests within every bound ÷ the window; null without bounds",
-        window.filter(|_| judged).and_then(|window| mean_rate(ends(&good), window)),
+        window
+            .filter(|_| judged)
+            .and_then(|window| mean_rate(ends(&good), window)),
     );
     let once = |value: Option<f64>| (value.unwrap_or(0.0), 1.0);
-    let with_first = stats.iter().filter(|s| s.timing.request.first_token_ns.is_some());
+    let with_first = stats
+        .iter()
+        .filter(|s| s.timing.request.first_token_ns.is_some());
     for (name, unit, formula, values) in [
         (
             "request_latency",
             "s",
             "done_ns − sent_ns",
-            stats.iter().map(|s| once(s.latency.map(|ms| ms / 1e3))).collect::<Vec<_>>(),
+            stats
+                .iter()
+                .map(|s| once(s.latency.map(|ms| ms / 1e3)))
+                .collect::<Vec<_>>(),
         ),
         (
             "time_to_first_token_ms",
@@ -91,7 +129,10 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
             "time_per_output_token_ms",
             "ms",
             "(last_token_ns − sent_ns) ÷ output tokens, weighted by output tokens: with the time to the first",
-            stats.iter().map(|s| (s.tpot().unwrap_or(0.0), s.tokens.unwrap_or(0) as f64)).collect(),
+            stats
+                .iter()
+                .map(|s| (s.tpot().unwrap_or(0.0), s.tokens.unwrap_or(0) as f64))
+                .collect(),
         ),
         (
             "inter_token_latency_ms",
@@ -111,15 +152,28 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
             "output_token_count",
             "tok",
             "output_tokens where the usage told them, else chunks with text",
-            stats.iter().map(|s| once(s.tokens.map(|n| n as f64))).collect(),
+            stats
+                .iter()
+                .map(|s| once(s.tokens.map(|n| n as f64)))
+                .collect(),
         ),
     ] {
         let weighted = Weighted::of(values);
         list.put(format!("{name}_mean"), unit, formula, weighted.mean());
-        list.put(format!("{name}_median"), unit, formula, weighted.quantile(0.5));
+        list.put(
+            format!("{name}_median"),
+            unit,
+            formula,
+            weighted.quantile(0.5),
+        );
         list.put(format!("{name}_std_dev"), unit, formula, weighted.std());
         for (word, q) in [("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
-            list.put(format!("{name}_{word}"), unit, formula, weighted.quantile(q));
+            list.put(
+                format!("{name}_{word}"),
+                unit,
+                formula,
+                weighted.quantile(q),
+            );
         }
     }
 }
@@ -150,8 +204,11 @@ impl Weighted {
     fn of(values: Vec<(f64, f64)>) -> Self {
         // Without any weight every value counts alike.
         let some = values.iter().map(|(_, w)| w).sum::<f64>() > 1e-6;
-        let mut kept: Vec<(f64, f64)> =
-            if some { values.into_iter().filter(|(_, w)| *w > 0.0).collect() } else { Vec::new() };
+        let mut kept: Vec<(f64, f64)> = if some {
+            values.into_iter().filter(|(_, w)| *w > 0.0).collect()
+        } else {
+            Vec::new()
+        };
         kept.sort_by(|a, b| a.0.total_cmp(&b.0));
         // Equal values are one value there, which decides how the shares below add up.
         kept.dedup_by(|next, first| {
@@ -172,7 +229,13 @@ impl Weighted {
 
     fn std(&self) -> Option<f64> {
         let mean = self.mean()?;
-        Some(self.0.iter().map(|(v, w)| (v - mean).powi(2) * w).sum::<f64>().sqrt())
+        Some(
+            self.0
+                .iter()
+                .map(|(v, w)| (v - mean).powi(2) * w)
+                .sum::<f64>()
+                .sqrt(),
+        )
     }
 
     /// The smallest value up to which at least this share lies: no interpolation.

@@ -79,22 +79,34 @@ fn cell(given: &[Given]) -> CellRows {
 
 #[test]
 fn every_figure_is_that_of_the_tools_own_functions() {
-    let vectors: Vectors = serde_json::from_str(include_str!("../../tests/compat/vectors.json")).unwrap();
+    let vectors: Vectors =
+        serde_json::from_str(include_str!("../../tests/compat/vectors.json")).unwrap();
     for tool in Tool::ALL {
-        assert_eq!(vectors.versions[tool.word()], tool.version(), "{}", tool.word());
+        assert_eq!(
+            vectors.versions[tool.word()],
+            tool.version(),
+            "{}",
+            tool.word()
+        );
     }
     let mut compared = 0;
     for case in &vectors.cases {
         let cell = cell(&case.requests);
         let timings = timings(&cell);
         let bound = |name: &str| case.bounds.get(name).copied();
-        let bounds = Bounds { ttft_ms: bound("ttft"), tpot_ms: bound("tpot"), e2e_ms: bound("e2e") };
+        let bounds = Bounds {
+            ttft_ms: bound("ttft"),
+            tpot_ms: bound("tpot"),
+            e2e_ms: bound("e2e"),
+        };
         for tool in Tool::ALL {
             let ours = figures(tool, &timings, &bounds);
             let mut expected = case.expected[tool.word()].clone();
             for figure in &ours {
                 let place = format!("{}, {} {}", case.name, tool.word(), figure.name);
-                let theirs = expected.remove(&figure.name).unwrap_or_else(|| panic!("{place}: no vector"));
+                let theirs = expected
+                    .remove(&figure.name)
+                    .unwrap_or_else(|| panic!("{place}: no vector"));
                 match (figure.value, theirs) {
                     (Some(ours), Some(theirs)) => {
                         assert!(
@@ -106,7 +118,12 @@ fn every_figure_is_that_of_the_tools_own_functions() {
                     (ours, theirs) => assert_eq!(ours, theirs, "{place}"),
                 }
             }
-            assert!(expected.is_empty(), "{}, {}: not recomputed: {expected:?}", case.name, tool.word());
+            assert!(
+                expected.is_empty(),
+                "{}, {}: not recomputed: {expected:?}",
+                case.name,
+                tool.word()
+            );
         }
     }
     assert!(compared > 500, "only {compared} figures");
@@ -114,13 +131,16 @@ fn every_figure_is_that_of_the_tools_own_functions() {
 
 #[test]
 fn names_and_formulas_do_not_depend_on_the_rows() {
-    let vectors: Vectors = serde_json::from_str(include_str!("../../tests/compat/vectors.json")).unwrap();
+    let vectors: Vectors =
+        serde_json::from_str(include_str!("../../tests/compat/vectors.json")).unwrap();
     let cell = cell(&vectors.cases[0].requests);
     let some = timings(&cell);
     for tool in Tool::ALL {
         let shape = |timings: &[_]| -> Vec<Json> {
             let all = figures(tool, timings, &Bounds::default());
-            all.into_iter().map(|f| serde_json::json!([f.name, f.unit, f.formula])).collect()
+            all.into_iter()
+                .map(|f| serde_json::json!([f.name, f.unit, f.formula]))
+                .collect()
         };
         assert_eq!(shape(&some), shape(&[]), "{}", tool.word());
     }
@@ -130,7 +150,11 @@ fn names_and_formulas_do_not_depend_on_the_rows() {
 fn without_requests_there_is_no_latency_and_no_throughput() {
     for tool in Tool::ALL {
         for figure in figures(tool, &[], &Bounds::default()) {
-            assert!(figure.value.is_none_or(|v| v == 0.0), "{} {figure:?}", tool.word());
+            assert!(
+                figure.value.is_none_or(|v| v == 0.0),
+                "{} {figure:?}",
+                tool.word()
+            );
         }
     }
 }

@@ -47,53 +47,109 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         let tpot = if o.tokens > 1 { o.tpot() } else { Some(0.0) };
         bounds.met(o.ttft, tpot, o.latency) == Some(true)
     });
-    list.put("duration", "s", "first scheduled_ns to last done_ns of all measured requests", duration);
+    list.put(
+        "duration",
+        "s",
+        "first scheduled_ns to last done_ns of all measured requests",
+        duration,
+    );
     list.put(
         "completed",
         "1",
         "measured requests of status ok, with a chunk if streamed",
         Some(ok.len() as f64),
     );
-    list.put("failed", "1", "all other measured requests", Some((timings.len() - ok.len()) as f64));
-    list.put("total_input_tokens", "tok", "prompt_tokens of completed requests", Some(prompts as f64));
+    list.put(
+        "failed",
+        "1",
+        "all other measured requests",
+        Some((timings.len() - ok.len()) as f64),
+    );
+    list.put(
+        "total_input_tokens",
+        "tok",
+        "prompt_tokens of completed requests",
+        Some(prompts as f64),
+    );
     list.put(
         "total_output_tokens",
         "tok",
         "output_tokens of completed requests, 1 where they are null or 0",
         Some(tokens as f64),
     );
-    list.put("request_throughput", "req/s", "completed ÷ duration", rate(ok.len() as f64));
-    let goodput = if bounds.any() { rate(good.count() as f64) } else { None };
+    list.put(
+        "request_throughput",
+        "req/s",
+        "completed ÷ duration",
+        rate(ok.len() as f64),
+    );
+    let goodput = if bounds.any() {
+        rate(good.count() as f64)
+    } else {
+        None
+    };
     list.put(
         "request_goodput",
         "req/s",
         "completed requests within every bound ÷ duration; TPOT of one token is 0 and within; null without bounds",
         goodput,
     );
-    list.put("output_throughput", "tok/s", "total_output_tokens ÷ duration", rate(tokens as f64));
+    list.put(
+        "output_throughput",
+        "tok/s",
+        "total_output_tokens ÷ duration",
+        rate(tokens as f64),
+    );
     list.put(
         "total_token_throughput",
         "tok/s",
         "(total_input_tokens + total_output_tokens) ÷ duration",
         rate((prompts + tokens) as f64),
     );
-    list.put_peaks(ok.iter().filter_map(|t| Some((*t, t.request.last_token_ns?))));
-    let gaps = ok.iter().flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));
+    list.put_peaks(
+        ok.iter()
+            .filter_map(|t| Some((*t, t.request.last_token_ns?))),
+    );
+    let gaps = ok
+        .iter()
+        .flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));
     for (name, formula, values) in [
-        ("ttft", "first_token_ns − sent_ns", Described::of(outputs.iter().filter_map(|o| o.ttft))),
+        (
+            "ttft",
+            "first_token_ns − sent_ns",
+            Described::of(outputs.iter().filter_map(|o| o.ttft)),
+        ),
         (
             "tpot",
             "(last_token_ns − first_token_ns) ÷ (output_tokens − 1), of requests with more than one token",
             Described::of(outputs.iter().filter_map(Output::tpot)),
         ),
-        ("itl", "gaps between chunks, all requests pooled", Described::of(gaps)),
-        ("e2el", "last_token_ns − sent_ns", Described::of(outputs.iter().filter_map(|o| o.latency))),
+        (
+            "itl",
+            "gaps between chunks, all requests pooled",
+            Described::of(gaps),
+        ),
+        (
+            "e2el",
+            "last_token_ns − sent_ns",
+            Described::of(outputs.iter().filter_map(|o| o.latency)),
+        ),
     ] {
         list.put(format!("mean_{name}_ms"), "ms", formula, values.mean());
-        list.put(format!("median_{name}_ms"), "ms", formula, values.quantile(0.5));
+        list.put(
+            format!("median_{name}_ms"),
+            "ms",
+            formula,
+            values.quantile(0.5),
+        );
         list.put(format!("std_{name}_ms"), "ms", formula, values.std());
         for p in [50_u32, 90, 95, 99] {
-            list.put(format!("p{p}_{name}_ms"), "ms", formula, values.quantile(f64::from(p) / 100.0));
+            list.put(
+                format!("p{p}_{name}_ms"),
+                "ms",
+                formula,
+                values.quantile(f64::from(p) / 100.0),
+            );
         }
     }
 }

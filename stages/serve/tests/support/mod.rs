@@ -8,8 +8,8 @@ use artifacts::Store;
 use pipeline::lease::Leases;
 use pipeline::process::{EXEC_COMMAND, exec_child};
 use pipeline::{
-    Artifact, CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Output,
-    StageKind,
+    Artifact, CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job,
+    Json, Output, StageKind,
 };
 
 /// Runs the tests whose name contains the first argument that is no flag, or becomes the
@@ -22,10 +22,17 @@ pub(crate) fn main(tests: &[(&str, fn())]) -> ExitCode {
         println!("{error}");
         return ExitCode::from(127);
     }
-    let wanted = arguments.iter().skip(1).filter_map(|a| a.to_str()).find(|a| !a.starts_with('-'));
+    let wanted = arguments
+        .iter()
+        .skip(1)
+        .filter_map(|a| a.to_str())
+        .find(|a| !a.starts_with('-'));
     let listing = arguments.iter().any(|a| a == "--list");
     let mut failed = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| wanted.is_none_or(|w| name.contains(w))) {
+    for (name, test) in tests
+        .iter()
+        .filter(|(name, _)| wanted.is_none_or(|w| name.contains(w)))
+    {
         if listing {
             println!("{name}: test");
             continue;
@@ -79,9 +86,16 @@ impl Bench {
     /// Keeps the outputs of a cell and makes it an input.
     pub(crate) fn input(&self, kind: &str, outputs: &[Output], live: Json) -> Input {
         let outputs = outputs.iter().map(|output| {
-            let Content::Bytes(bytes) = &output.content else { panic!("not in memory") };
+            let Content::Bytes(bytes) = &output.content else {
+                panic!("not in memory")
+            };
             let digest = self.store.put(bytes).unwrap();
-            let artifact = Artifact { digest, media: output.media, bytes: bytes.len() as u64, rows: None };
+            let artifact = Artifact {
+                digest,
+                media: output.media,
+                bytes: bytes.len() as u64,
+                rows: None,
+            };
             (output.name.clone(), artifact)
         });
         let cell = InputCell {
@@ -93,7 +107,11 @@ impl Bench {
             record: None,
             live: Some(live),
         };
-        Input { stage: kind.to_owned(), kind: kind.to_owned(), cells: vec![cell] }
+        Input {
+            stage: kind.to_owned(),
+            kind: kind.to_owned(),
+            cells: vec![cell],
+        }
     }
 
     /// The number of lease files.
@@ -104,11 +122,19 @@ impl Bench {
 
 /// The text of an output in memory.
 pub(crate) fn text(output: &Output) -> String {
-    let Content::Bytes(bytes) = &output.content else { panic!("not in memory") };
+    let Content::Bytes(bytes) = &output.content else {
+        panic!("not in memory")
+    };
     String::from_utf8(bytes.clone()).unwrap()
 }
 
 /// A JSON output of a cell.
 pub(crate) fn json(done: &Done, name: &str) -> Json {
-    serde_json::from_str(&text(done.outputs.iter().find(|o| o.name == name).expect("an output"))).unwrap()
+    serde_json::from_str(&text(
+        done.outputs
+            .iter()
+            .find(|o| o.name == name)
+            .expect("an output"),
+    ))
+    .unwrap()
 }

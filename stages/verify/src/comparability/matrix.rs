@@ -71,13 +71,23 @@ pub(crate) struct Pair {
 /// a facet (`settings`) or something in it (`settings.parallel`), is declared to differ.
 pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<Pair> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.rows.is_some()) {
+    for (i, cell) in stage
+        .cells
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.rows.is_some())
+    {
         groups.entry(cell.without(across)).or_default().push(i);
     }
     let known: Vec<BTreeMap<&str, Values>> = stage
         .cells
         .par_iter()
-        .map(|cell| FACETS.iter().map(|f| (*f, cell.rows.as_ref().and_then(|_| values(cell, f)))).collect())
+        .map(|cell| {
+            FACETS
+                .iter()
+                .map(|f| (*f, cell.rows.as_ref().and_then(|_| values(cell, f))))
+                .collect()
+        })
         .collect();
     let mut places: Vec<(usize, usize)> = groups
         .values()
@@ -92,7 +102,10 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
             .iter()
             .map(|facet| {
                 let (status, differing, detail) = if *facet == "prompt-tokens" {
-                    let both = stage.cells[a].rows.as_ref().zip(stage.cells[b].rows.as_ref());
+                    let both = stage.cells[a]
+                        .rows
+                        .as_ref()
+                        .zip(stage.cells[b].rows.as_ref());
                     let (status, detail) =
                         both.map_or((Status::Unknown, None), |(a, b)| tokens::compare(a, b));
                     (status, Vec::new(), detail)
@@ -103,20 +116,33 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
                     && (varies.iter().any(|v| v == facet)
                         || (!differing.is_empty()
                             && differing.iter().all(|path| covers(varies, facet, path))));
-                Facet { name: facet, status, declared, detail }
+                Facet {
+                    name: facet,
+                    status,
+                    declared,
+                    detail,
+                }
             })
             .collect();
         let verdict = verdict(&facets);
-        Pair { a, b, facets, verdict }
+        Pair {
+            a,
+            b,
+            facets,
+            verdict,
+        }
     };
     places.into_par_iter().map(compare).collect()
 }
 
 fn covers(varies: &[String], facet: &str, path: &str) -> bool {
     let full = format!("{facet}.{path}");
-    varies
-        .iter()
-        .any(|v| full == *v || full.strip_prefix(v.as_str()).is_some_and(|rest| rest.starts_with('.')))
+    varies.iter().any(|v| {
+        full == *v
+            || full
+                .strip_prefix(v.as_str())
+                .is_some_and(|rest| rest.starts_with('.'))
+    })
 }
 
 fn difference(
@@ -124,14 +150,22 @@ fn difference(
     a: Option<&BTreeMap<String, String>>,
     b: Option<&BTreeMap<String, String>>,
 ) -> (Status, Vec<String>, Option<String>) {
-    let (Some(a), Some(b)) = (a, b) else { return (Status::Unknown, Vec::new(), None) };
-    let paths: BTreeSet<&String> =
-        a.keys().chain(b.keys()).filter(|path| a.get(*path) != b.get(*path)).collect();
+    let (Some(a), Some(b)) = (a, b) else {
+        return (Status::Unknown, Vec::new(), None);
+    };
+    let paths: BTreeSet<&String> = a
+        .keys()
+        .chain(b.keys())
+        .filter(|path| a.get(*path) != b.get(*path))
+        .collect();
     if paths.is_empty() {
         return (Status::Equal, Vec::new(), None);
     }
     let detail = if facet == "prompts" {
-        Some(format!("{} prompts that the two cells did not send equally often", paths.len()))
+        Some(format!(
+            "{} prompts that the two cells did not send equally often",
+            paths.len()
+        ))
     } else {
         let side = |of: &BTreeMap<String, String>, path: &String| {
             of.get(path).cloned().unwrap_or_else(|| "-".into())
@@ -139,13 +173,21 @@ fn difference(
         let lines: Vec<String> = paths
             .iter()
             .map(|path| {
-                let name = if path.is_empty() { String::new() } else { format!("{path}: ") };
+                let name = if path.is_empty() {
+                    String::new()
+                } else {
+                    format!("{path}: ")
+                };
                 format!("{name}{} against {}", side(a, path), side(b, path))
             })
             .collect();
         listed(&lines)
     };
-    (Status::Differs, paths.into_iter().cloned().collect(), detail)
+    (
+        Status::Differs,
+        paths.into_iter().cloned().collect(),
+        detail,
+    )
 }
 
 fn verdict(facets: &[Facet]) -> PairVerdict {
@@ -160,7 +202,9 @@ fn verdict(facets: &[Facet]) -> PairVerdict {
 }
 
 /// Makes the table `comparability`: one row per pair and facet.
-pub(crate) fn comparability_table(found: &[(&Stage<'_>, String, Vec<Pair>)]) -> Result<Table, TableError> {
+pub(crate) fn comparability_table(
+    found: &[(&Stage<'_>, String, Vec<Pair>)],
+) -> Result<Table, TableError> {
     struct Row<'a> {
         stage: &'a Stage<'a>,
         across: &'a str,
@@ -170,22 +214,36 @@ pub(crate) fn comparability_table(found: &[(&Stage<'_>, String, Vec<Pair>)]) -> 
     let rows: Vec<Row<'_>> = found
         .iter()
         .flat_map(|(stage, across, pairs)| {
-            pairs
-                .iter()
-                .flat_map(move |pair| pair.facets.iter().map(move |facet| Row { stage, across, pair, facet }))
+            pairs.iter().flat_map(move |pair| {
+                pair.facets.iter().map(move |facet| Row {
+                    stage,
+                    across,
+                    pair,
+                    facet,
+                })
+            })
         })
         .collect();
     let text = |name: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<String>| {
         Column::text(name, rows.iter().map(of)).describe(meaning)
     };
-    let label =
-        |r: &Row<'_>, cell: usize| r.stage.cells[cell].input.coordinates.get(r.across).map(Scalar::to_string);
+    let label = |r: &Row<'_>, cell: usize| {
+        r.stage.cells[cell]
+            .input
+            .coordinates
+            .get(r.across)
+            .map(Scalar::to_string)
+    };
     let columns = vec![
-        text("stage", "the load stage", &|r| Some(r.stage.name.to_owned())),
+        text("stage", "the load stage", &|r| {
+            Some(r.stage.name.to_owned())
+        }),
         text("at", "the coordinates the two cells share, as text", &|r| {
             Some(r.stage.cells[r.pair.a].without(r.across))
         }),
-        text("across", "the axis on which they differ", &|r| Some(r.across.to_owned())),
+        text("across", "the axis on which they differ", &|r| {
+            Some(r.across.to_owned())
+        }),
         text("a", "the label of the one cell", &|r| label(r, r.pair.a)),
         text("b", "the label of the other", &|r| label(r, r.pair.b)),
         text(
@@ -193,18 +251,28 @@ pub(crate) fn comparability_table(found: &[(&Stage<'_>, String, Vec<Pair>)]) -> 
             "what is compared: source, prompts, prompt-tokens, load, host, model, engine or settings",
             &|r| Some(r.facet.name.to_owned()),
         ),
-        text("status", "equal, differs or unknown", &|r| Some(r.facet.status.word().to_owned())),
+        text("status", "equal, differs or unknown", &|r| {
+            Some(r.facet.status.word().to_owned())
+        }),
         Column::boolean(
             "declared",
-            rows.iter().map(|r| (r.facet.status == Status::Differs).then_some(r.facet.declared)),
+            rows.iter()
+                .map(|r| (r.facet.status == Status::Differs).then_some(r.facet.declared)),
         )
         .describe("whether all that differs was declared to; null unless it differs"),
-        text("detail", "what differs; null if nothing does or nothing is known", &|r| r.facet.detail.clone()),
+        text(
+            "detail",
+            "what differs; null if nothing does or nothing is known",
+            &|r| r.facet.detail.clone(),
+        ),
         text(
             "verdict",
             "of the pair, over all facets: comparable, unknown, tokenizer-confounded or not-comparable",
             &|r| Some(r.pair.verdict.word().to_owned()),
         ),
     ];
-    Table::with_metadata(columns, &[("keys", "stage,at,across,a,b,facet"), ("level", "cell")])
+    Table::with_metadata(
+        columns,
+        &[("keys", "stage,at,across,a,b,facet"), ("level", "cell")],
+    )
 }

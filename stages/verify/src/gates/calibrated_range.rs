@@ -28,9 +28,10 @@ impl TypedGate for CalibratedRange {
                 return Verdict::none(why, "a load within the calibrated range");
             };
             let covered = &instrument["covered"];
-            let (Some(rate), Some(concurrency)) =
-                (covered["chunk_rate"].as_f64(), covered["concurrency"].as_f64())
-            else {
+            let (Some(rate), Some(concurrency)) = (
+                covered["chunk_rate"].as_f64(),
+                covered["concurrency"].as_f64(),
+            ) else {
                 return Verdict::new(
                     false,
                     "the calibration covers nothing: no point kept its bound",

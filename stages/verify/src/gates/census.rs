@@ -35,11 +35,23 @@ impl TypedGate for Census {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let labels = stage.labels();
-        let product: usize = if stage.cells.is_empty() { 0 } else { labels.iter().map(Vec::len).product() };
-        let of = |status: CellStatus| stage.cells.iter().filter(|c| c.input.status == status).count();
+        let product: usize = if stage.cells.is_empty() {
+            0
+        } else {
+            labels.iter().map(Vec::len).product()
+        };
+        let of = |status: CellStatus| {
+            stage
+                .cells
+                .iter()
+                .filter(|c| c.input.status == status)
+                .count()
+        };
         let (ok, excluded) = (of(CellStatus::Ok), of(CellStatus::Excluded));
-        let with_rows =
-            stage.cells.iter().filter(|c| c.rows.as_ref().is_some_and(|r| r.measured().count() > 0));
+        let with_rows = stage
+            .cells
+            .iter()
+            .filter(|c| c.rows.as_ref().is_some_and(|r| r.measured().count() > 0));
         let with_rows = with_rows.count();
         let unplanned = stage.unplanned();
         let mut seen = BTreeSet::new();
@@ -64,7 +76,11 @@ impl TypedGate for Census {
             && files.is_empty()
             && unplanned.len() <= parameters.unplanned as usize;
         let mut evidence = lost;
-        evidence.extend(unplanned.iter().map(|at| format!("{at} (in the product of the axes, not planned)")));
+        evidence.extend(
+            unplanned
+                .iter()
+                .map(|at| format!("{at} (in the product of the axes, not planned)")),
+        );
         evidence.extend(twice.into_iter().map(|at| format!("{at} (twice)")));
         evidence.extend(files);
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
@@ -109,15 +125,26 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
     let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
     // What an imported cell has is what its tool wrote.
     let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
-    let names: BTreeSet<&str> = own.iter().flat_map(|c| c.input.outputs.keys()).map(String::as_str).collect();
+    let names: BTreeSet<&str> = own
+        .iter()
+        .flat_map(|c| c.input.outputs.keys())
+        .map(String::as_str)
+        .collect();
     let mut found = Vec::new();
     for name in names.into_iter().filter(|n| !SOMETIMES.contains(n)) {
         let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =
             own.iter().partition(|c| c.input.outputs.contains_key(name));
         // A file of a known name is missing where it is not; another is the odd one where it is.
         let known = ALWAYS.contains(&name) || with.len() >= without.len();
-        let (odd, what) = if known { (without, "missing") } else { (with, "unexpected") };
-        found.extend(odd.iter().map(|c| format!("{} (file `{name}` {what})", c.input.coordinates)));
+        let (odd, what) = if known {
+            (without, "missing")
+        } else {
+            (with, "unexpected")
+        };
+        found.extend(
+            odd.iter()
+                .map(|c| format!("{} (file `{name}` {what})", c.input.coordinates)),
+        );
     }
     for cell in ok {
         let rows = cell.rows.as_ref().map(|r| r.requests.len() as u64);
@@ -125,8 +152,10 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
         if let (Some(rows), Some(recorded)) = (rows, recorded)
             && rows != recorded
         {
-            found
-                .push(format!("{} ({rows} rows in `requests`, {recorded} recorded)", cell.input.coordinates));
+            found.push(format!(
+                "{} ({rows} rows in `requests`, {recorded} recorded)",
+                cell.input.coordinates
+            ));
         }
     }
     found

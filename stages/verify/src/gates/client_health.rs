@@ -32,7 +32,8 @@ impl TypedGate for ClientHealth {
             };
             let fact = |name: &str| number(rows.cell.as_ref()?, name);
             let verdict = rows.cell.as_ref().filter(|cell| cell.has("client_verdict"));
-            let verdict = verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
+            let verdict =
+                verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
             let Some(verdict) = verdict else {
                 return Verdict::none("the cell says nothing of its client", expected);
             };
@@ -42,7 +43,8 @@ impl TypedGate for ClientHealth {
                 (Some(_), None) => false,
                 (None, _) => true,
             };
-            let shown = |name: &str| fact(name).map_or_else(|| "unknown".to_owned(), |v| format!("{v:.3}"));
+            let shown =
+                |name: &str| fact(name).map_or_else(|| "unknown".to_owned(), |v| format!("{v:.3}"));
             let observed = format!(
                 "{verdict}: wake lag p50 {} ms, p99 {} ms, busy {}; stamps late by at most {} ms",
                 shown("wake_lag_p50"),

@@ -30,8 +30,10 @@ impl TypedGate for ClientLag {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {
-            let mut lags: Vec<f64> =
-                rows.measured().filter_map(|r| Some(r.send_lag_ns? as f64 / 1e6)).collect();
+            let mut lags: Vec<f64> = rows
+                .measured()
+                .filter_map(|r| Some(r.send_lag_ns? as f64 / 1e6))
+                .collect();
             lags.sort_by(f64::total_cmp);
             let expected = format!("p99 at most {} ms", parameters.p99_ms);
             let Some(last) = lags.len().checked_sub(1) else {
@@ -41,7 +43,11 @@ impl TypedGate for ClientLag {
             let at = last as f64 * 0.99;
             let (low, high) = (lags[at.floor() as usize], lags[at.ceil() as usize]);
             let p99 = low + (high - low) * at.fract();
-            Verdict::new(p99 <= parameters.p99_ms, format!("p99 {p99:.3} ms"), expected)
+            Verdict::new(
+                p99 <= parameters.p99_ms,
+                format!("p99 {p99:.3} ms"),
+                expected,
+            )
         })
     }
 }

@@ -59,15 +59,20 @@ impl TypedGate for Clock {
         each(stage, |cell, rows| {
             let mut wrong = Vec::new();
             let backwards = rows.chunks.windows(2).filter(|w| {
-                (w[0].request_id, w[0].attempt) == (w[1].request_id, w[1].attempt) && w[1].at_ns < w[0].at_ns
+                (w[0].request_id, w[0].attempt) == (w[1].request_id, w[1].attempt)
+                    && w[1].at_ns < w[0].at_ns
             });
             let backwards = backwards.count();
             if backwards > 0 {
-                wrong.push(format!("{backwards} chunks stamped before the chunk they follow"));
+                wrong.push(format!(
+                    "{backwards} chunks stamped before the chunk they follow"
+                ));
             }
             let twice = busy_twice(rows);
             if twice > 0 {
-                wrong.push(format!("{twice} requests sent while their client's last one was in flight"));
+                wrong.push(format!(
+                    "{twice} requests sent while their client's last one was in flight"
+                ));
             }
             let started = cell.fact("started_unix_ns");
             if started.is_some_and(|at| at < SET_SINCE_NS) {
@@ -75,17 +80,29 @@ impl TypedGate for Clock {
             }
             let mut evidence = None;
             if let Some(others) = overlaps.get(&cell.input.coordinates.to_string()) {
-                wrong.push(format!("measured at the same time as {} other cells", others.len()));
+                wrong.push(format!(
+                    "measured at the same time as {} other cells",
+                    others.len()
+                ));
                 evidence = listed(others);
             }
             let observed = match (wrong.is_empty(), started) {
                 (false, _) => wrong.join("; "),
                 (true, Some(_)) => {
-                    format!("{} stamps and {} chunks in order", rows.requests.len(), rows.chunks.len())
+                    format!(
+                        "{} stamps and {} chunks in order",
+                        rows.requests.len(),
+                        rows.chunks.len()
+                    )
                 }
                 (true, None) => "stamps in order; the cell does not say when it started".to_owned(),
             };
-            Verdict::new(wrong.is_empty(), observed, "stamps in order, one cell at a time").evidence(evidence)
+            Verdict::new(
+                wrong.is_empty(),
+                observed,
+                "stamps in order, one cell at a time",
+            )
+            .evidence(evidence)
         })
     }
 }
@@ -114,15 +131,26 @@ fn busy_twice(rows: &CellRows) -> usize {
 fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Vec<String>> {
     let span = |cell: &Cell<'_>| {
         let start = cell.fact("started_unix_ns")?;
-        let last = cell.rows.as_ref()?.requests.iter().filter_map(|r| r.done_ns).max()?;
-        Some((start, start.checked_add(last)?, cell.input.coordinates.to_string()))
+        let last = cell
+            .rows
+            .as_ref()?
+            .requests
+            .iter()
+            .filter_map(|r| r.done_ns)
+            .max()?;
+        Some((
+            start,
+            start.checked_add(last)?,
+            cell.input.coordinates.to_string(),
+        ))
     };
     let mut spans: Vec<(i64, i64, String)> = stage.cells.iter().filter_map(span).collect();
     spans.sort();
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (i, (_, end, a)) in spans.iter().enumerate() {
-        for (_, _, b) in
-            spans[i + 1..].iter().take_while(|(start, _, _)| *start < end.saturating_sub(tolerance))
+        for (_, _, b) in spans[i + 1..]
+            .iter()
+            .take_while(|(start, _, _)| *start < end.saturating_sub(tolerance))
         {
             found.entry(a.clone()).or_default().push(b.clone());
             found.entry(b.clone()).or_default().push(a.clone());

@@ -46,27 +46,51 @@ impl TypedGate for ColdCache {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {
-            let expected =
-                format!("at most {} cached tokens in a prompt that must be new", parameters.tokens);
-            let mut sent: Vec<_> =
-                rows.requests.iter().filter(|r| !r.superseded && r.sent_ns.is_some()).collect();
+            let expected = format!(
+                "at most {} cached tokens in a prompt that must be new",
+                parameters.tokens
+            );
+            let mut sent: Vec<_> = rows
+                .requests
+                .iter()
+                .filter(|r| !r.superseded && r.sent_ns.is_some())
+                .collect();
             sent.sort_by_key(|r| (r.sent_ns, r.request_id));
             let mut seen = BTreeSet::new();
-            let due = sent.into_iter().enumerate().filter(|(i, r)| match parameters.requests {
-                Requests::First => *i == 0,
-                Requests::NewPrompts => seen.insert(r.prompt_digest.as_deref().unwrap_or_default()),
-                Requests::All => true,
-            });
-            let told: Vec<(i64, i64)> =
-                due.filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?))).collect();
+            let due = sent
+                .into_iter()
+                .enumerate()
+                .filter(|(i, r)| match parameters.requests {
+                    Requests::First => *i == 0,
+                    Requests::NewPrompts => {
+                        seen.insert(r.prompt_digest.as_deref().unwrap_or_default())
+                    }
+                    Requests::All => true,
+                });
+            let told: Vec<(i64, i64)> = due
+                .filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?)))
+                .collect();
             if told.is_empty() {
-                return Verdict::none("the server does not tell what it took from a cache", expected);
+                return Verdict::none(
+                    "the server does not tell what it took from a cache",
+                    expected,
+                );
             }
-            let warm: Vec<(i64, i64)> =
-                told.iter().copied().filter(|(_, cached)| *cached > i64::from(parameters.tokens)).collect();
-            let most = told.iter().map(|(_, cached)| *cached).max().unwrap_or_default();
-            let observed =
-                format!("{} of {} prompts from a cache, at most {most} tokens", warm.len(), told.len());
+            let warm: Vec<(i64, i64)> = told
+                .iter()
+                .copied()
+                .filter(|(_, cached)| *cached > i64::from(parameters.tokens))
+                .collect();
+            let most = told
+                .iter()
+                .map(|(_, cached)| *cached)
+                .max()
+                .unwrap_or_default();
+            let observed = format!(
+                "{} of {} prompts from a cache, at most {most} tokens",
+                warm.len(),
+                told.len()
+            );
             let ids: Vec<i64> = warm.into_iter().map(|(id, _)| id).collect();
             Verdict::new(ids.is_empty(), observed, expected).evidence(some(&ids))
         })

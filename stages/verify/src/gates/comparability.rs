@@ -61,10 +61,17 @@ impl TypedGate for Comparability {
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let expected =
-            format!("differences across {} in {} only", parameters.across, parameters.varies.join(", "));
+        let expected = format!(
+            "differences across {} in {} only",
+            parameters.across,
+            parameters.varies.join(", ")
+        );
         if !stage.axes.contains(&parameters.across) {
-            let observed = format!("the stage has no axis {}: {}", parameters.across, stage.axes.join(", "));
+            let observed = format!(
+                "the stage has no axis {}: {}",
+                parameters.across,
+                stage.axes.join(", ")
+            );
             return vec![Verdict::new(false, observed, expected).of_stage()];
         }
         let pairs = pairs(stage, &parameters.across, &parameters.varies);
@@ -73,7 +80,11 @@ impl TypedGate for Comparability {
             of.entry(pair.a).or_default().push(pair);
             of.entry(pair.b).or_default().push(pair);
         }
-        let cells = stage.cells.iter().enumerate().filter(|(_, c)| c.rows.is_some());
+        let cells = stage
+            .cells
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.rows.is_some());
         cells
             .map(|(i, _)| match of.get(&i) {
                 None => Verdict::none("no other cell to compare with", &expected).of_cell(i),
@@ -84,14 +95,29 @@ impl TypedGate for Comparability {
 }
 
 fn judge(cell: usize, pairs: &[&Pair], stage: &Stage<'_>, across: &str, expected: &str) -> Verdict {
-    let worst = pairs.iter().map(|p| p.verdict).max().unwrap_or(PairVerdict::Unknown);
+    let worst = pairs
+        .iter()
+        .map(|p| p.verdict)
+        .max()
+        .unwrap_or(PairVerdict::Unknown);
     let mut counts = Vec::new();
     let mut evidence = Vec::new();
-    for pair in pairs.iter().filter(|p| p.verdict == worst && worst != PairVerdict::Comparable) {
+    for pair in pairs
+        .iter()
+        .filter(|p| p.verdict == worst && worst != PairVerdict::Comparable)
+    {
         let other = if pair.a == cell { pair.b } else { pair.a };
-        let label =
-            stage.cells[other].input.coordinates.get(across).map(ToString::to_string).unwrap_or_default();
-        for facet in pair.facets.iter().filter(|f| f.status != Status::Equal && !f.declared) {
+        let label = stage.cells[other]
+            .input
+            .coordinates
+            .get(across)
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        for facet in pair
+            .facets
+            .iter()
+            .filter(|f| f.status != Status::Equal && !f.declared)
+        {
             match &facet.detail {
                 Some(detail) => evidence.push(format!("{} than {label}: {detail}", facet.name)),
                 None => evidence.push(format!("{} against {label} is not known", facet.name)),

@@ -42,11 +42,16 @@ impl TypedGate for ContextCeiling {
             for r in rows.measured() {
                 if r.is_ok()
                     && r.finish_reason.as_deref() == Some("length")
-                    && r.output_tokens.zip(r.requested_output_tokens).is_some_and(|(got, asked)| got < asked)
+                    && r.output_tokens
+                        .zip(r.requested_output_tokens)
+                        .is_some_and(|(got, asked)| got < asked)
                 {
                     cut.push(r.request_id);
                 }
-                match r.prompt_tokens.zip(r.requested_output_tokens.or(r.output_tokens)) {
+                match r
+                    .prompt_tokens
+                    .zip(r.requested_output_tokens.or(r.output_tokens))
+                {
                     Some((prompt, output)) => {
                         longest = longest.max(Some(prompt + output));
                         if limit.is_some_and(|limit| prompt + output > limit) {
@@ -81,7 +86,9 @@ impl TypedGate for ContextCeiling {
             }
             match (limit, longest) {
                 (Some(_), Some(_)) => Verdict::new(true, format!("{seen}{untold}"), expected),
-                (None, _) => Verdict::none(format!("{seen}; the engine's limit is not known"), expected),
+                (None, _) => {
+                    Verdict::none(format!("{seen}; the engine's limit is not known"), expected)
+                }
                 (_, None) => Verdict::none(seen, expected),
             }
         })

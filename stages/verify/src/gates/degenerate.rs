@@ -43,15 +43,24 @@ impl TypedGate for Degenerate {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
-            let empty: Vec<i64> =
-                ok.iter().filter(|r| r.output_tokens.unwrap_or(0) <= 0).map(|r| r.request_id).collect();
+            let empty: Vec<i64> = ok
+                .iter()
+                .filter(|r| r.output_tokens.unwrap_or(0) <= 0)
+                .map(|r| r.request_id)
+                .collect();
             let first = rows.measured().filter_map(|r| r.sent_ns).min();
             let last = rows.measured().filter_map(|r| r.done_ns).max();
             let timed = first.zip(last).is_some_and(|(a, b)| b > a);
-            let mut durations: Vec<i64> = ok.iter().filter_map(|r| Some(r.done_ns? - r.sent_ns?)).collect();
+            let mut durations: Vec<i64> = ok
+                .iter()
+                .filter_map(|r| Some(r.done_ns? - r.sent_ns?))
+                .collect();
             let counted = durations.len();
             durations.sort_unstable();
-            let spread = durations.last().zip(durations.first()).map(|(longest, least)| longest - least);
+            let spread = durations
+                .last()
+                .zip(durations.first())
+                .map(|(longest, least)| longest - least);
             let longest = durations.last().copied().unwrap_or_default();
             let alike = counted >= parameters.equal_durations_from.max(2) as usize
                 && spread.is_some_and(|s| s as f64 <= parameters.equal_within * longest as f64);
@@ -59,7 +68,10 @@ impl TypedGate for Degenerate {
             let at_limit: Vec<i64> = ok
                 .iter()
                 .filter(|r| {
-                    let took = r.done_ns.zip(r.sent_ns).map(|(done, sent)| (done - sent) as f64 / 1e9);
+                    let took = r
+                        .done_ns
+                        .zip(r.sent_ns)
+                        .map(|(done, sent)| (done - sent) as f64 / 1e9);
                     took.zip(limit).is_some_and(|(took, limit)| took >= limit)
                 })
                 .map(|r| r.request_id)
@@ -80,10 +92,18 @@ impl TypedGate for Degenerate {
                 wrong.push(format!("all {counted} durations are {longest} ns"));
             }
             if !at_limit.is_empty() {
-                wrong.push(format!("{} ok rows took as long as the time limit", at_limit.len()));
+                wrong.push(format!(
+                    "{} ok rows took as long as the time limit",
+                    at_limit.len()
+                ));
             }
-            let expected = "ok rows with tokens, time passed, durations that differ and keep the limit";
-            let observed = if wrong.is_empty() { format!("{} ok rows", ok.len()) } else { wrong.join("; ") };
+            let expected =
+                "ok rows with tokens, time passed, durations that differ and keep the limit";
+            let observed = if wrong.is_empty() {
+                format!("{} ok rows", ok.len())
+            } else {
+                wrong.join("; ")
+            };
             let evidence = if empty.is_empty() { at_limit } else { empty };
             Verdict::new(wrong.is_empty(), observed, expected).evidence(some(&evidence))
         })

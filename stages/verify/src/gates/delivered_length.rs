@@ -33,16 +33,26 @@ impl TypedGate for DeliveredLength {
                 .collect();
             let off: Vec<i64> = known
                 .iter()
-                .filter(|(_, got, asked)| (got - asked).abs() as f64 > parameters.tolerance * *asked as f64)
+                .filter(|(_, got, asked)| {
+                    (got - asked).abs() as f64 > parameters.tolerance * *asked as f64
+                })
                 .map(|(id, _, _)| *id)
                 .collect();
-            let expected = format!("the requested length, within {} of it", parameters.tolerance);
+            let expected = format!(
+                "the requested length, within {} of it",
+                parameters.tolerance
+            );
             if known.is_empty() {
                 return Verdict::none("no ok row tells both lengths", expected);
             }
-            let (got, asked) = known.iter().fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
-            let observed =
-                format!("{} of {} rows off; {got} tokens for {asked} requested", off.len(), known.len());
+            let (got, asked) = known
+                .iter()
+                .fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
+            let observed = format!(
+                "{} of {} rows off; {got} tokens for {asked} requested",
+                off.len(),
+                known.len()
+            );
             Verdict::new(off.is_empty(), observed, expected).evidence(some(&off))
         })
     }

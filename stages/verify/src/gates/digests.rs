@@ -47,11 +47,17 @@ impl Gate for Digests {
             .filter_map(|(i, cell)| Some((i, hashed(cell)?)))
             .map(|(i, (b, d))| (i, b, d))
             .collect();
-        let damaged: Vec<&str> =
-            read.iter().flat_map(|(_, _, damaged)| damaged).map(String::as_str).collect();
+        let damaged: Vec<&str> = read
+            .iter()
+            .flat_map(|(_, _, damaged)| damaged)
+            .map(String::as_str)
+            .collect();
         if !damaged.is_empty() {
-            return Err(Failure::failed(format!("gate digests: {}", damaged.join("; ")))
-                .hint("`benchtrail fsck` says what the store has lost; measure those cells again"));
+            return Err(
+                Failure::failed(format!("gate digests: {}", damaged.join("; "))).hint(
+                    "`benchtrail fsck` says what the store has lost; measure those cells again",
+                ),
+            );
         }
         let judgements = read.into_iter().map(|(i, bytes, _)| {
             let artifacts = stage.cells[i].input.outputs.len();
@@ -76,7 +82,10 @@ fn hashed(cell: &Cell<'_>) -> Option<(u64, Vec<String>)> {
                 found.len(),
                 artifact.bytes
             )),
-            Err(e) => damaged.push(format!("`{name}` of the load cell {}: {e}", cell.input.coordinates)),
+            Err(e) => damaged.push(format!(
+                "`{name}` of the load cell {}: {e}",
+                cell.input.coordinates
+            )),
         }
     }
     Some((bytes, damaged))

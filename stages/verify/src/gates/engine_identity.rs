@@ -34,9 +34,12 @@ impl TypedGate for EngineIdentity {
             };
             match fallen(metrics) {
                 None => Verdict::none("no counter was scraped twice", expected),
-                Some(fallen) if fallen.is_empty() => Verdict::new(true, "no counter fell", expected),
+                Some(fallen) if fallen.is_empty() => {
+                    Verdict::new(true, "no counter fell", expected)
+                }
                 Some(fallen) => {
-                    let observed = format!("{} counters fell: the server was restarted", fallen.len());
+                    let observed =
+                        format!("{} counters fell: the server was restarted", fallen.len());
                     Verdict::new(false, observed, expected).evidence(listed(&fallen))
                 }
             }
@@ -48,24 +51,38 @@ impl TypedGate for EngineIdentity {
 
 /// Returns the counters that fell from one scrape to a later one; `None` if none was scraped twice.
 fn fallen(metrics: &Table) -> Option<Vec<String>> {
-    let (times, names, values) =
-        (metrics.int("at_ns").ok()?, metrics.text("name").ok()?, metrics.float("value").ok()?);
-    let labels =
-        if metrics.has("labels") { metrics.text("labels").ok()? } else { vec![None; metrics.rows()] };
+    let (times, names, values) = (
+        metrics.int("at_ns").ok()?,
+        metrics.text("name").ok()?,
+        metrics.float("value").ok()?,
+    );
+    let labels = if metrics.has("labels") {
+        metrics.text("labels").ok()?
+    } else {
+        vec![None; metrics.rows()]
+    };
     let mut series: BTreeMap<(&str, &str), Vec<(i64, f64)>> = BTreeMap::new();
     for i in 0..metrics.rows() {
         // By the convention of Prometheus, a name in `_total` is a counter.
-        if let (Some(name), Some(at), Some(value)) =
-            (names[i].filter(|n| n.ends_with("_total")), times[i], values[i])
-        {
-            series.entry((name, labels[i].unwrap_or_default())).or_default().push((at, value));
+        if let (Some(name), Some(at), Some(value)) = (
+            names[i].filter(|n| n.ends_with("_total")),
+            times[i],
+            values[i],
+        ) {
+            series
+                .entry((name, labels[i].unwrap_or_default()))
+                .or_default()
+                .push((at, value));
         }
     }
     let twice = series.values().any(|points| points.len() > 1);
     let mut fallen = Vec::new();
     for ((name, _), mut points) in series {
         points.sort_by_key(|point| point.0);
-        if let Some(w) = points.windows(2).find(|w| w[0].0 < w[1].0 && w[1].1 < w[0].1) {
+        if let Some(w) = points
+            .windows(2)
+            .find(|w| w[0].0 < w[1].0 && w[1].1 < w[0].1)
+        {
             fallen.push(format!("{name} from {} to {}", w[0].1, w[1].1));
         }
     }
@@ -80,12 +97,20 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     for server in ok.iter().filter_map(|c| c.server.as_deref()) {
         for (what, identity) in facts(server) {
             let place = format!("{} {}", server.stage, server.coordinates);
-            identities.entry(what).or_default().entry(identity).or_default().insert(place.trim().to_owned());
+            identities
+                .entry(what)
+                .or_default()
+                .entry(identity)
+                .or_default()
+                .insert(place.trim().to_owned());
         }
     }
     if known == 0 {
-        return Verdict::none("no server is known: the verify stage does not need a serve stage", expected)
-            .of_stage();
+        return Verdict::none(
+            "no server is known: the verify stage does not need a serve stage",
+            expected,
+        )
+        .of_stage();
     }
     let several: Vec<String> = identities
         .iter()
@@ -97,8 +122,11 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
             })
         })
         .collect();
-    let changed: BTreeSet<&String> =
-        identities.iter().filter(|(_, i)| i.len() > 1).map(|(what, _)| what).collect();
+    let changed: BTreeSet<&String> = identities
+        .iter()
+        .filter(|(_, i)| i.len() > 1)
+        .map(|(what, _)| what)
+        .collect();
     let observed = if changed.is_empty() {
         format!("the same over {known} of {} cells", ok.len())
     } else {
@@ -107,7 +135,10 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     };
     let all_known = known == ok.len();
     match (several.is_empty(), all_known) {
-        (true, false) => Verdict::none(format!("{observed}; the others' servers are not known"), expected),
+        (true, false) => Verdict::none(
+            format!("{observed}; the others' servers are not known"),
+            expected,
+        ),
         (passed, _) => Verdict::new(passed, observed, expected).evidence(listed(&several)),
     }
     .of_stage()
@@ -121,7 +152,13 @@ fn facts(server: &Server) -> Vec<(String, String)> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|p| format!("{} {}", p["name"].as_str().unwrap_or("?"), p["version"].as_str().unwrap_or("?")))
+        .map(|p| {
+            format!(
+                "{} {}",
+                p["name"].as_str().unwrap_or("?"),
+                p["version"].as_str().unwrap_or("?")
+            )
+        })
         .collect();
     let engine = format!("version {} from {}", d["version"], packages.join(" + "));
     let weights = &d["model"];

@@ -20,14 +20,18 @@ pub(crate) struct Parameters {
 impl TypedGate for ExpectedRows {
     type Parameters = Parameters;
     const NAME: &'static str = "expected-rows";
-    const SUMMARY: &'static str = "Each cell has as many measured and warm-up rows as were planned.";
+    const SUMMARY: &'static str =
+        "Each cell has as many measured and warm-up rows as were planned.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let measured = rows.measured().count() as i64;
             let warmup = rows.requests.iter().filter(|r| !r.superseded).count() as i64 - measured;
-            let planned = parameters.rows.map(i64::from).or_else(|| cell.fact("expected_requests"));
+            let planned = parameters
+                .rows
+                .map(i64::from)
+                .or_else(|| cell.fact("expected_requests"));
             let planned_warmup = cell.fact("warmup_requests");
             let observed = format!("{measured} measured and {warmup} warm-up rows");
             let Some(planned) = planned else {

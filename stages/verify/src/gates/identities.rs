@@ -20,19 +20,36 @@ type Broken = fn(&Request) -> bool;
 /// Each identity with the rows that break it.
 const ROW: &[(&str, Broken)] = &[
     ("times out of order", |r| {
-        let times = [r.sent_ns, r.headers_ns, r.first_token_ns, r.last_token_ns, r.done_ns];
+        let times = [
+            r.sent_ns,
+            r.headers_ns,
+            r.first_token_ns,
+            r.last_token_ns,
+            r.done_ns,
+        ];
         let known: Vec<i64> = times.into_iter().flatten().collect();
         known.windows(2).any(|w| w[0] > w[1])
     }),
-    ("sent before scheduled", |r| r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)),
+    ("sent before scheduled", |r| {
+        r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)
+    }),
     ("send lag not sent − scheduled", |r| {
         let lag = r.scheduled_ns.zip(r.sent_ns).map(|(s, t)| t - s);
         lag.zip(r.send_lag_ns).is_some_and(|(a, b)| a != b)
     }),
-    ("a negative time", |r| [r.scheduled_ns, r.sent_ns, r.done_ns].into_iter().flatten().any(|t| t < 0)),
-    ("ok without times", |r| r.is_ok() && (r.sent_ns.is_none() || r.done_ns.is_none())),
+    ("a negative time", |r| {
+        [r.scheduled_ns, r.sent_ns, r.done_ns]
+            .into_iter()
+            .flatten()
+            .any(|t| t < 0)
+    }),
+    ("ok without times", |r| {
+        r.is_ok() && (r.sent_ns.is_none() || r.done_ns.is_none())
+    }),
     ("more cached than prompt tokens", |r| {
-        r.cached_prompt_tokens.zip(r.prompt_tokens).is_some_and(|(c, p)| c > p)
+        r.cached_prompt_tokens
+            .zip(r.prompt_tokens)
+            .is_some_and(|(c, p)| c > p)
     }),
 ];
 
@@ -54,23 +71,43 @@ impl TypedGate for Identities {
                 }
             };
             for (what, broken) in ROW {
-                note(rows.requests.iter().filter(|r| broken(r)).map(|r| r.request_id).collect(), what);
+                note(
+                    rows.requests
+                        .iter()
+                        .filter(|r| broken(r))
+                        .map(|r| r.request_id)
+                        .collect(),
+                    what,
+                );
             }
             // Chunks arrive between the first and the last token; with that and the order of
             // times, latency ≥ TTFT + (n − 1)·TPOT follows from the definition of TPOT.
             let timings = rows::timings(rows);
             let outside = timings.iter().filter(|t| {
-                let (Some(first), Some(last)) = (t.request.first_token_ns, t.request.last_token_ns) else {
+                let (Some(first), Some(last)) = (t.request.first_token_ns, t.request.last_token_ns)
+                else {
                     return false;
                 };
-                t.chunk_rows.iter().any(|c| !(first..=last).contains(&rows.chunks[*c].at_ns))
+                t.chunk_rows
+                    .iter()
+                    .any(|c| !(first..=last).contains(&rows.chunks[*c].at_ns))
             });
-            note(outside.map(|t| t.request.request_id).collect(), "chunks outside first to last token");
+            note(
+                outside.map(|t| t.request.request_id).collect(),
+                "chunks outside first to last token",
+            );
             let mut seen = std::collections::BTreeSet::new();
-            let twice = rows.requests.iter().filter(|r| !seen.insert((r.request_id, r.attempt)));
+            let twice = rows
+                .requests
+                .iter()
+                .filter(|r| !seen.insert((r.request_id, r.attempt)));
             let twice = twice.map(|r| r.request_id).collect();
             note(twice, "the same request and attempt twice");
-            let orphans = rows.chunks.iter().filter(|c| !seen.contains(&(c.request_id, c.attempt))).count();
+            let orphans = rows
+                .chunks
+                .iter()
+                .filter(|c| !seen.contains(&(c.request_id, c.attempt)))
+                .count();
             if orphans > 0 {
                 wrong.push(format!("{orphans} chunks of no request"));
             }

@@ -37,14 +37,21 @@ impl TypedGate for OnePiece {
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let expected = format!("at most {} of streamed answers in one piece", parameters.share);
+        let expected = format!(
+            "at most {} of streamed answers in one piece",
+            parameters.share
+        );
         each(stage, |_, rows| {
-            let several = rows.measured().filter(|r| r.is_ok() && r.output_tokens > Some(1));
+            let several = rows
+                .measured()
+                .filter(|r| r.is_ok() && r.output_tokens > Some(1));
             let streamed: Vec<_> = several.filter(|r| r.first_token_ns.is_some()).collect();
             if streamed.is_empty() {
                 return Verdict::none("no streamed answer of more than one token", &expected);
             }
-            let whole = streamed.iter().filter(|r| r.last_token_ns == r.first_token_ns);
+            let whole = streamed
+                .iter()
+                .filter(|r| r.last_token_ns == r.first_token_ns);
             let whole: Vec<i64> = whole.map(|r| r.request_id).collect();
             let passed = whole.len() as f64 <= parameters.share * streamed.len() as f64;
             let observed = format!("{} of {} came in one piece", whole.len(), streamed.len());

@@ -65,7 +65,10 @@ impl TypedGate for OrderEffects {
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let shares = [("alpha", parameters.alpha), ("separation", parameters.separation)];
+        let shares = [
+            ("alpha", parameters.alpha),
+            ("separation", parameters.separation),
+        ];
         share_problems(settings, &shares)
     }
 
@@ -80,7 +83,10 @@ impl TypedGate for OrderEffects {
             let Some(rows) = &cell.rows else { continue };
             let middle = median(&parameters.metric.in_order(rows));
             if let (Some(started), Some(middle)) = (cell.fact("started_unix_ns"), middle) {
-                groups.entry(cell.without(&parameters.axis)).or_default().push((started, middle));
+                groups
+                    .entry(cell.without(&parameters.axis))
+                    .or_default()
+                    .push((started, middle));
             }
         }
         let (mut series, mut changes, mut evidence) = (Vec::new(), Vec::new(), Vec::new());
@@ -105,7 +111,10 @@ impl TypedGate for OrderEffects {
                 );
                 (Some(!drifts), what)
             }
-            _ => (None, "too few repetitions with a start time to tell".to_owned()),
+            _ => (
+                None,
+                "too few repetitions with a start time to tell".to_owned(),
+            ),
         };
         if let Some(across) = &parameters.across {
             expected.push_str(&format!("; the labels of {across} measured in turns"));
@@ -118,7 +127,13 @@ impl TypedGate for OrderEffects {
         evidence.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()).then_with(|| a.1.cmp(&b.1)));
         let evidence: Vec<String> = evidence.into_iter().map(|(_, text)| text).collect();
         let evidence = listed(&evidence).filter(|_| passed == Some(false));
-        vec![Judgement { cell: None, passed, observed, expected, evidence }]
+        vec![Judgement {
+            cell: None,
+            passed,
+            observed,
+            expected,
+            evidence,
+        }]
     }
 }
 
@@ -127,9 +142,10 @@ impl TypedGate for OrderEffects {
 fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     let mut starts: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for cell in &stage.cells {
-        if let (Some(label), Some(started)) =
-            (cell.input.coordinates.get(across), cell.fact("started_unix_ns"))
-        {
+        if let (Some(label), Some(started)) = (
+            cell.input.coordinates.get(across),
+            cell.fact("started_unix_ns"),
+        ) {
             starts.entry(label.to_string()).or_default().push(started);
         }
     }
@@ -138,11 +154,21 @@ fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     for (i, (a, of_a)) in labels.iter().enumerate() {
         for (b, of_b) in &labels[i + 1..] {
             let pairs = (of_a.len() * of_b.len()) as f64;
-            let before =
-                of_a.iter().map(|x| of_b.iter().filter(|y| x < y).count()).sum::<usize>() as f64 / pairs;
-            let (share, first, second) = if before >= 0.5 { (before, a, b) } else { (1.0 - before, b, a) };
+            let before = of_a
+                .iter()
+                .map(|x| of_b.iter().filter(|y| x < y).count())
+                .sum::<usize>() as f64
+                / pairs;
+            let (share, first, second) = if before >= 0.5 {
+                (before, a, b)
+            } else {
+                (1.0 - before, b, a)
+            };
             if worst.as_ref().is_none_or(|(w, _)| share > *w) {
-                let what = format!("{first} before {second} in {:.0} % of the pairs", 100.0 * share);
+                let what = format!(
+                    "{first} before {second} in {:.0} % of the pairs",
+                    100.0 * share
+                );
                 worst = Some((share, what));
             }
         }

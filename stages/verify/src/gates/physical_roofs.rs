@@ -95,14 +95,22 @@ impl TypedGate for PhysicalRoofs {
     const SEVERITY: Severity = Severity::Fail;
 
     fn resolve(&self, values: &mut Values, library: &dyn Library) -> Result<(), Unresolved> {
-        let Some(name) = values.get("hardware").and_then(Json::as_str).map(str::to_owned) else {
+        let Some(name) = values
+            .get("hardware")
+            .and_then(Json::as_str)
+            .map(str::to_owned)
+        else {
             return Ok(());
         };
         let Some(mut found) = library.find("hardware", &name) else {
             let known = library.names("hardware");
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let message = format!("no hardware is named `{name}`");
-            return Err(Unresolved { key: "hardware", message, hint: rows::did_you_mean(&name, &known) });
+            return Err(Unresolved {
+                key: "hardware",
+                message,
+                hint: rows::did_you_mean(&name, &known),
+            });
         };
         if let Some(map) = found.as_object_mut() {
             // The source decides nothing.
@@ -114,13 +122,19 @@ impl TypedGate for PhysicalRoofs {
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
         let at = |key: &str| [Step::Key(key.to_owned())];
-        let HardwareChoice::Inline(hardware) = &parameters.hardware else { return Vec::new() };
+        let HardwareChoice::Inline(hardware) = &parameters.hardware else {
+            return Vec::new();
+        };
         let mut problems = Vec::new();
-        if !hardware.peak_tflops.is_empty() && !hardware.peak_tflops.contains_key(&parameters.dtype) {
+        if !hardware.peak_tflops.is_empty() && !hardware.peak_tflops.contains_key(&parameters.dtype)
+        {
             let known: Vec<&str> = hardware.peak_tflops.keys().map(String::as_str).collect();
             problems.push(
                 settings
-                    .problem(&at("dtype"), format!("the hardware has no peak for `{}`", parameters.dtype))
+                    .problem(
+                        &at("dtype"),
+                        format!("the hardware has no peak for `{}`", parameters.dtype),
+                    )
                     .hint(rows::did_you_mean(&parameters.dtype, &known)),
             );
         }
@@ -150,29 +164,54 @@ struct Roof {
     rows: Vec<i64>,
 }
 
-fn roofs(parameters: &Parameters, hardware: &Hardware, cell: &Cell<'_>, rows: &CellRows) -> Verdict {
+fn roofs(
+    parameters: &Parameters,
+    hardware: &Hardware,
+    cell: &Cell<'_>,
+    rows: &CellRows,
+) -> Verdict {
     let model = facts(&parameters.model, cell);
     let devices = f64::from(parameters.devices);
     let slack = 1.0 + parameters.tolerance;
     let ok: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
     let mut roofs = Vec::new();
-    let peak = hardware.peak_tflops.get(&parameters.dtype).map(|t| t * devices);
+    let peak = hardware
+        .peak_tflops
+        .get(&parameters.dtype)
+        .map(|t| t * devices);
     if let (Some(peak), Some(p)) = (peak, model.parameters) {
         let tflop = |tokens: i64| 2.0 * p as f64 * tokens as f64 / 1e12;
         let cached = |r: &Request| r.cached_prompt_tokens.unwrap_or(0);
         let from = ok.iter().filter_map(|r| r.sent_ns).min();
         let to = ok.iter().filter_map(|r| r.done_ns).max();
-        if let Some(window) = from.zip(to).map(|(a, b)| (b - a) as f64 / 1e9).filter(|s| *s > 0.0) {
-            let tokens =
-                |r: &&Request| r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0);
+        if let Some(window) = from
+            .zip(to)
+            .map(|(a, b)| (b - a) as f64 / 1e9)
+            .filter(|s| *s > 0.0)
+        {
+            let tokens = |r: &&Request| {
+                r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0)
+            };
             let reached = tflop(ok.iter().map(tokens).sum()) / window;
-            roofs.push(Roof { name: "compute", unit: "TFLOP/s", height: peak, reached, rows: Vec::new() });
+            roofs.push(Roof {
+                name: "compute",
+                unit: "TFLOP/s",
+                height: peak,
+                reached,
+                rows: Vec::new(),
+            });
         }
         let prefill = |r: &&Request| {
             let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
             Some((r.request_id, tflop(r.prompt_tokens? - cached(r)) / seconds))
         };
-        roofs.extend(over_rows("prefill", "TFLOP/s", peak, slack, ok.iter().filter_map(prefill)));
+        roofs.extend(over_rows(
+            "prefill",
+            "TFLOP/s",
+            peak,
+            slack,
+            ok.iter().filter_map(prefill),
+        ));
     }
     if let (Some(bandwidth), Some(bytes)) = (hardware.bandwidth_gb_per_s, model.weights_bytes) {
         let height = bandwidth * devices * f64::from(parameters.tokens_per_pass);
@@ -181,7 +220,13 @@ fn roofs(parameters: &Parameters, hardware: &Hardware, cell: &Cell<'_>, rows: &C
             let seconds = (r.last_token_ns? - r.first_token_ns?) as f64 / 1e9;
             (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
         };
-        roofs.extend(over_rows("bandwidth", "GB/s", height, slack, ok.iter().filter_map(decode)));
+        roofs.extend(over_rows(
+            "bandwidth",
+            "GB/s",
+            height,
+            slack,
+            ok.iter().filter_map(decode),
+        ));
     }
     let kv = [model.layers, model.kv_heads, model.head_dim, model.kv_bytes];
     if let (Some(memory), Some(weights), [Some(l), Some(h), Some(d), Some(b)]) =
@@ -190,17 +235,42 @@ fn roofs(parameters: &Parameters, hardware: &Hardware, cell: &Cell<'_>, rows: &C
         // Keys and values.
         let per_token = (2 * l * h * d * b) as f64;
         let reached = (weights as f64 + most_resident(&ok) as f64 * per_token) / 1e9;
-        roofs.push(Roof { name: "memory", unit: "GB", height: memory * devices, reached, rows: Vec::new() });
+        roofs.push(Roof {
+            name: "memory",
+            unit: "GB",
+            height: memory * devices,
+            reached,
+            rows: Vec::new(),
+        });
     }
-    let expected =
-        format!("within the roofs of the hardware, {} over at most", percent(parameters.tolerance));
+    let expected = format!(
+        "within the roofs of the hardware, {} over at most",
+        percent(parameters.tolerance)
+    );
     if roofs.is_empty() {
-        return Verdict::none("too little is known of the model and the hardware", expected);
+        return Verdict::none(
+            "too little is known of the model and the hardware",
+            expected,
+        );
     }
-    let broken: Vec<&Roof> = roofs.iter().filter(|r| r.reached > r.height * slack).collect();
-    let say = |r: &&Roof| format!("{} {} of {} {}", r.name, show(r.reached), show(r.height), r.unit);
+    let broken: Vec<&Roof> = roofs
+        .iter()
+        .filter(|r| r.reached > r.height * slack)
+        .collect();
+    let say = |r: &&Roof| {
+        format!(
+            "{} {} of {} {}",
+            r.name,
+            show(r.reached),
+            show(r.height),
+            r.unit
+        )
+    };
     let all: Vec<&Roof> = roofs.iter().collect();
-    let told: Vec<String> = if broken.is_empty() { &all } else { &broken }.iter().map(say).collect();
+    let told: Vec<String> = if broken.is_empty() { &all } else { &broken }
+        .iter()
+        .map(say)
+        .collect();
     let ids: Vec<i64> = broken.iter().flat_map(|r| r.rows.iter().copied()).collect();
     Verdict::new(broken.is_empty(), told.join("; "), expected).evidence(some(&ids))
 }
@@ -213,19 +283,38 @@ fn over_rows(
     rows: impl Iterator<Item = (i64, f64)>,
 ) -> Option<Roof> {
     let rows: Vec<(i64, f64)> = rows.collect();
-    let reached = rows.iter().map(|(_, value)| *value).max_by(f64::total_cmp)?;
-    let over = rows.iter().filter(|(_, value)| *value > height * slack).map(|(id, _)| *id).collect();
-    Some(Roof { name, unit, height, reached, rows: over })
+    let reached = rows
+        .iter()
+        .map(|(_, value)| *value)
+        .max_by(f64::total_cmp)?;
+    let over = rows
+        .iter()
+        .filter(|(_, value)| *value > height * slack)
+        .map(|(id, _)| *id)
+        .collect();
+    Some(Roof {
+        name,
+        unit,
+        height,
+        reached,
+        rows: over,
+    })
 }
 
 fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
     let told = cell.server.as_ref().map(|s| &s.descriptor["model"]);
     ModelFacts {
         parameters: given.parameters.or_else(|| told?["parameters"].as_u64()),
-        weights_bytes: given.weights_bytes.or_else(|| told?["weights"]["bytes"].as_u64()),
+        weights_bytes: given
+            .weights_bytes
+            .or_else(|| told?["weights"]["bytes"].as_u64()),
         layers: given.layers.or_else(|| told?["shape"]["layers"].as_u64()),
-        kv_heads: given.kv_heads.or_else(|| told?["shape"]["kv_heads"].as_u64()),
-        head_dim: given.head_dim.or_else(|| told?["shape"]["head_dim"].as_u64()),
+        kv_heads: given
+            .kv_heads
+            .or_else(|| told?["shape"]["kv_heads"].as_u64()),
+        head_dim: given
+            .head_dim
+            .or_else(|| told?["shape"]["head_dim"].as_u64()),
         kv_bytes: given.kv_bytes,
     }
 }
@@ -235,7 +324,8 @@ fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
 fn most_resident(ok: &[&Request]) -> i64 {
     let mut changes: Vec<(i64, i64)> = Vec::new();
     for r in ok {
-        if let (Some(first), Some(last), Some(prompt)) = (r.first_token_ns, r.last_token_ns, r.prompt_tokens)
+        if let (Some(first), Some(last), Some(prompt)) =
+            (r.first_token_ns, r.last_token_ns, r.prompt_tokens)
         {
             let tokens = prompt - r.cached_prompt_tokens.unwrap_or(0);
             changes.extend([(first, tokens), (last, -tokens)]);

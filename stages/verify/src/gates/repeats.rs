@@ -47,10 +47,17 @@ impl TypedGate for Repeats {
         for cell in &stage.cells {
             let Some(rows) = &cell.rows else { continue };
             let middle = median(&Latency::E2e.in_order(rows));
-            groups.entry(cell.without(&parameters.axis)).or_default().push(middle);
+            groups
+                .entry(cell.without(&parameters.axis))
+                .or_default()
+                .push(middle);
         }
-        let few = groups.iter().filter(|(_, cells)| cells.len() < parameters.at_least as usize);
-        let mut wrong: Vec<String> = few.map(|(at, cells)| format!("{at}: {}", cells.len())).collect();
+        let few = groups
+            .iter()
+            .filter(|(_, cells)| cells.len() < parameters.at_least as usize);
+        let mut wrong: Vec<String> = few
+            .map(|(at, cells)| format!("{at}: {}", cells.len()))
+            .collect();
         let (mut observed, mut expected) = (
             match groups.values().map(Vec::len).min() {
                 Some(n) => format!("at least {n} at each of {} coordinates", groups.len()),
@@ -67,13 +74,17 @@ impl TypedGate for Repeats {
                     .zip(known().min_by(f64::total_cmp))
                     .map(|(most, least)| most / least - 1.0)
             };
-            let spreads: Vec<(&String, f64)> =
-                groups.iter().filter_map(|(at, cells)| Some((at, spread(cells)?))).collect();
+            let spreads: Vec<(&String, f64)> = groups
+                .iter()
+                .filter_map(|(at, cells)| Some((at, spread(cells)?)))
+                .collect();
             if let Some(largest) = spreads.iter().map(|(_, s)| *s).max_by(f64::total_cmp) {
                 observed.push_str(&format!(", medians within {}", percent(largest)));
             }
             let apart = spreads.into_iter().filter(|(_, spread)| *spread > within);
-            wrong.extend(apart.map(|(at, spread)| format!("{at}: medians {} apart", percent(spread))));
+            wrong.extend(
+                apart.map(|(at, spread)| format!("{at}: medians {} apart", percent(spread))),
+            );
         }
         vec![Judgement {
             cell: None,

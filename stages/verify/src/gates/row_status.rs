@@ -33,10 +33,17 @@ impl TypedGate for RowStatus {
             for row in &bad {
                 *kinds.entry(row.status.as_str()).or_default() += 1;
             }
-            let kinds: Vec<String> = kinds.into_iter().map(|(status, n)| format!("{n} {status}")).collect();
+            let kinds: Vec<String> = kinds
+                .into_iter()
+                .map(|(status, n)| format!("{n} {status}"))
+                .collect();
             let observed = match kinds.len() {
                 0 => format!("{total} of {total} rows ok"),
-                _ => format!("{} of {total} rows ok; {}", total - bad.len(), kinds.join(", ")),
+                _ => format!(
+                    "{} of {total} rows ok; {}",
+                    total - bad.len(),
+                    kinds.join(", ")
+                ),
             };
             let ids: Vec<i64> = bad.iter().map(|r| r.request_id).collect();
             Verdict::new(

@@ -35,18 +35,30 @@ impl TypedGate for SamePrompts {
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let expected = format!("the same prompts and prompt tokens across {}", parameters.across);
+        let expected = format!(
+            "the same prompts and prompt tokens across {}",
+            parameters.across
+        );
         if !stage.axes.contains(&parameters.across) {
             return vec![Judgement {
                 cell: None,
                 passed: Some(false),
-                observed: format!("the stage has no axis {}: {}", parameters.across, stage.axes.join(", ")),
+                observed: format!(
+                    "the stage has no axis {}: {}",
+                    parameters.across,
+                    stage.axes.join(", ")
+                ),
                 expected,
                 evidence: None,
             }];
         }
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.rows.is_some()) {
+        for (i, cell) in stage
+            .cells
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.rows.is_some())
+        {
             let rest: Vec<String> = cell
                 .input
                 .coordinates
@@ -64,7 +76,11 @@ impl TypedGate for SamePrompts {
             for member in &members {
                 let cell = &stage.cells[*member];
                 let label = |c: &Cell<'_>| {
-                    c.input.coordinates.get(&parameters.across).map(ToString::to_string).unwrap_or_default()
+                    c.input
+                        .coordinates
+                        .get(&parameters.across)
+                        .map(ToString::to_string)
+                        .unwrap_or_default()
                 };
                 let (passed, observed) = if members.len() == 1 {
                     (None, "no other cell to compare with".to_owned())
@@ -86,15 +102,22 @@ impl TypedGate for SamePrompts {
         }
         found.sort_by_key(|j| j.cell);
         // If one of a group differs, none of the group can be compared.
-        let broken: Vec<usize> =
-            found.iter().filter(|j| j.passed == Some(false)).filter_map(|j| j.cell).collect();
+        let broken: Vec<usize> = found
+            .iter()
+            .filter(|j| j.passed == Some(false))
+            .filter_map(|j| j.cell)
+            .collect();
         for cell in broken {
             let rest = |c: usize| -> Vec<(String, artifacts::Scalar)> {
                 let all = stage.cells[c].input.coordinates.0.iter();
-                all.filter(|(name, _)| *name != parameters.across).cloned().collect()
+                all.filter(|(name, _)| *name != parameters.across)
+                    .cloned()
+                    .collect()
             };
             for judgement in &mut found {
-                if judgement.passed == Some(true) && judgement.cell.is_some_and(|c| rest(c) == rest(cell)) {
+                if judgement.passed == Some(true)
+                    && judgement.cell.is_some_and(|c| rest(c) == rest(cell))
+                {
                     judgement.passed = Some(false);
                     judgement.observed = format!("{} differs", stage.cells[cell].input.coordinates);
                 }
@@ -115,7 +138,9 @@ impl Prompts {
         let (mut digests, mut tokens) = (Vec::new(), BTreeMap::new());
         for request in cell.rows.iter().flat_map(|r| r.measured()) {
             let digest = request.prompt_digest.clone().unwrap_or_default();
-            let known = tokens.entry(digest.clone()).or_insert(request.prompt_tokens);
+            let known = tokens
+                .entry(digest.clone())
+                .or_insert(request.prompt_tokens);
             *known = known.or(request.prompt_tokens);
             digests.push(digest);
         }
@@ -132,7 +157,12 @@ impl Prompts {
             tokens.zip(theirs).is_some_and(|(a, b)| a != b)
         });
         shifted.map(|(digest, tokens)| {
-            let theirs = other.tokens.get(digest).copied().flatten().unwrap_or_default();
+            let theirs = other
+                .tokens
+                .get(digest)
+                .copied()
+                .flatten()
+                .unwrap_or_default();
             format!(
                 "tokenizer-confounded: prompt {digest} counts {} tokens, not {theirs},",
                 tokens.unwrap_or_default()

@@ -51,34 +51,49 @@ impl Gate for Sql {
         if given.name.is_empty() || !given.name.chars().all(word) {
             problems.push(
                 settings
-                    .problem(&at("name"), format!("`{}` is no name for a gate", given.name))
+                    .problem(
+                        &at("name"),
+                        format!("`{}` is no name for a gate", given.name),
+                    )
                     .hint("a name is made of lower-case letters, digits and hyphens"),
             );
         }
         if ALL.iter().any(|gate| gate.name() == given.name) {
-            problems
-                .push(settings.problem(&at("name"), format!("`{}` is the name of another gate", given.name)));
+            problems.push(settings.problem(
+                &at("name"),
+                format!("`{}` is the name of another gate", given.name),
+            ));
         }
         let shapes = shapes();
         if let Err(error) = query::check(&given.query, &shapes) {
             let problem = settings.problem(&at("query"), error.to_string());
             let hint = match &error {
-                QueryError::NoTable(name) => Some((name, shapes.iter().map(|s| s.name.as_str()).collect())),
+                QueryError::NoTable(name) => {
+                    Some((name, shapes.iter().map(|s| s.name.as_str()).collect()))
+                }
                 QueryError::NoColumn(name) => Some((name, columns(&shapes))),
                 _ => None,
             };
             problems.push(match hint {
-                Some((name, known)) => {
-                    problem.hint(rows::did_you_mean(name, &known.into_iter().collect::<Vec<_>>()))
-                }
+                Some((name, known)) => problem.hint(rows::did_you_mean(
+                    name,
+                    &known.into_iter().collect::<Vec<_>>(),
+                )),
                 None => problem,
             });
         }
-        if problems.is_empty() { Ok(rows::canonical(&given)) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(rows::canonical(&given))
+        } else {
+            Err(problems)
+        }
     }
 
     fn label(&self, parameters: &Json) -> String {
-        parameters["name"].as_str().unwrap_or(self.name()).to_owned()
+        parameters["name"]
+            .as_str()
+            .unwrap_or(self.name())
+            .to_owned()
     }
 
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
@@ -99,14 +114,20 @@ impl Gate for Sql {
 }
 
 fn at_cell(given: &Parameters, cell: &Cell<'_>, why: &str) -> Failure {
-    Failure::failed(format!("gate {}, cell {}: {why}", given.name, cell.input.coordinates))
+    Failure::failed(format!(
+        "gate {}, cell {}: {why}",
+        given.name, cell.input.coordinates
+    ))
 }
 
 /// The tables of a cell as far as they are known before there is one. What a cell says about
 /// itself is the load stage's to decide.
 fn shapes() -> Vec<Shape> {
     let known = |table: Result<Table, TableError>| -> Vec<Column> {
-        table.iter().flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok())).collect()
+        table
+            .iter()
+            .flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok()))
+            .collect()
     };
     let int = |name: &str| Column::new(name, ColumnData::Int(Vec::new()));
     let facts = vec![int("expected_requests"), int("warmup_requests")];
@@ -122,18 +143,30 @@ fn shapes() -> Vec<Shape> {
         ("cell", facts, true),
         ("server_metrics", metrics, true),
     ];
-    let shape =
-        |(name, columns, open): (&str, Vec<Column>, bool)| Shape { name: name.to_owned(), columns, open };
+    let shape = |(name, columns, open): (&str, Vec<Column>, bool)| Shape {
+        name: name.to_owned(),
+        columns,
+        open,
+    };
     tables.into_iter().chain(telemetry).map(shape).collect()
 }
 
 fn columns(shapes: &[Shape]) -> BTreeSet<&str> {
-    shapes.iter().flat_map(|s| &s.columns).map(|c| c.name.as_str()).collect()
+    shapes
+        .iter()
+        .flat_map(|s| &s.columns)
+        .map(|c| c.name.as_str())
+        .collect()
 }
 
 /// Tables a cell has if its machine and its server allow; their columns are the load stage's.
-const TELEMETRY: [&str; 5] =
-    ["host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "engine_events"];
+const TELEMETRY: [&str; 5] = [
+    "host_telemetry",
+    "process_telemetry",
+    "gpu_telemetry",
+    "slots",
+    "engine_events",
+];
 
 /// Asks one cell.
 fn judge(
@@ -147,33 +180,61 @@ fn judge(
     let mut database = Database::new().map_err(text)?;
     let tables = [
         ("requests", Some(synthetic::requests_table(&rows.requests))),
-        ("chunks", rows.chunks_digest.map(|_| synthetic::chunks_table(&rows.chunks))),
+        (
+            "chunks",
+            rows.chunks_digest
+                .map(|_| synthetic::chunks_table(&rows.chunks)),
+        ),
         ("cell", rows.cell.clone().map(Ok)),
         ("server_metrics", rows.server_metrics.clone().map(Ok)),
     ];
     for (name, table) in tables {
         if let Some(table) = table.filter(|_| mentioned.contains(name)) {
-            database.add(name, &table.map_err(|e| e.to_string())?).map_err(text)?;
+            database
+                .add(name, &table.map_err(|e| e.to_string())?)
+                .map_err(text)?;
         }
     }
-    for name in TELEMETRY.into_iter().filter(|name| mentioned.contains(*name)) {
+    for name in TELEMETRY
+        .into_iter()
+        .filter(|name| mentioned.contains(*name))
+    {
         let Some(table) = place.table(name).map_err(|e| e.to_string())? else {
             let observed = format!("the cell has no table {name}");
             let expected = given.query.split_whitespace().collect::<Vec<_>>().join(" ");
-            return Ok(Judgement { cell: Some(cell), passed: None, observed, expected, evidence: None });
+            return Ok(Judgement {
+                cell: Some(cell),
+                passed: None,
+                observed,
+                expected,
+                evidence: None,
+            });
         };
         database.add(name, &table).map_err(text)?;
     }
-    let limits = Limits { rows: 1_000, instructions: 10_000_000_000, ..Limits::default() };
+    let limits = Limits {
+        rows: 1_000,
+        instructions: 10_000_000_000,
+        ..Limits::default()
+    };
     let answer = database.select(&given.query, &limits).map_err(text)?.table;
     let asked: Vec<&str> = given.query.split_whitespace().collect();
     let asked = asked.join(" ");
     if answer.rows() == 0 {
         let observed = "the query returns no row".to_owned();
-        return Ok(Judgement { cell: Some(cell), passed: None, observed, expected: asked, evidence: None });
+        return Ok(Judgement {
+            cell: Some(cell),
+            passed: None,
+            observed,
+            expected: asked,
+            evidence: None,
+        });
     }
     if answer.rows() > 1 {
-        return Err(format!("the query returns {} rows; a predicate is one row", answer.rows()));
+        return Err(format!(
+            "the query returns {} rows; a predicate is one row",
+            answer.rows()
+        ));
     }
     let value = |name: &str| answer.value(name, 0).map_err(|e| e.to_string());
     let first = &answer.names()[0];
@@ -184,13 +245,17 @@ fn judge(
         Scalar::Int(value) => Some(*value != 0),
         Scalar::Float(value) => Some(*value != 0.0),
         Scalar::Text(text) => {
-            return Err(format!("the first column is `{text}`, which is neither true nor false"));
+            return Err(format!(
+                "the first column is `{text}`, which is neither true nor false"
+            ));
         }
     };
     let shown = |name: &str| -> Result<Option<String>, String> {
         let there = answer.has(name) && first != name;
         Ok(if there {
-            Some(value(name)?).filter(|v| *v != Scalar::Null).map(|v| v.to_string())
+            Some(value(name)?)
+                .filter(|v| *v != Scalar::Null)
+                .map(|v| v.to_string())
         } else {
             None
         })

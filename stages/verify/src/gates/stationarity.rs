@@ -85,8 +85,12 @@ impl TypedGate for Stationarity {
         found.sort_by_key(|j| j.cell);
         let verdict = match (kendall_trend(&series), median(&changes)) {
             (Some(all), Some(change)) if all.least <= parameters.alpha / 2.0 => {
-                let observed =
-                    format!("{}, median of {} cells; p {}", percent(change), series.len(), show(all.p));
+                let observed = format!(
+                    "{}, median of {} cells; p {}",
+                    percent(change),
+                    series.len(),
+                    show(all.p)
+                );
                 let drifts = all.p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
                 Verdict::new(!drifts, observed, &expected)
             }

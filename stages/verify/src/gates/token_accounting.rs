@@ -44,35 +44,55 @@ impl TypedGate for TokenAccounting {
                 }
             };
             let ids = |keep: &dyn Fn(&rows::Request) -> bool| -> Vec<i64> {
-                ok.iter().filter(|r| keep(r)).map(|r| r.request_id).collect()
+                ok.iter()
+                    .filter(|r| keep(r))
+                    .map(|r| r.request_id)
+                    .collect()
             };
             note(ids(&|r| r.output_tokens.is_none()), "without a count");
-            note(ids(&|r| r.tokens_agree == Some(false)), "where usage and timings disagree");
+            note(
+                ids(&|r| r.tokens_agree == Some(false)),
+                "where usage and timings disagree",
+            );
             // A chunk carries at least one token, whatever its text.
             note(
                 ids(&|r| r.chunks.zip(r.output_tokens).is_some_and(|(c, n)| c > n)),
                 "with more chunks than tokens",
             );
             let settled = rows.requests.iter().all(|r| r.is_ok() || r.superseded);
-            let total: Option<i64> =
-                rows.requests.iter().filter(|r| !r.superseded).map(|r| r.output_tokens).sum();
-            let rise =
-                rows.server_metrics.as_ref().and_then(|t| rows::server_counter(t, &parameters.counter));
+            let total: Option<i64> = rows
+                .requests
+                .iter()
+                .filter(|r| !r.superseded)
+                .map(|r| r.output_tokens)
+                .sum();
+            let rise = rows
+                .server_metrics
+                .as_ref()
+                .and_then(|t| rows::server_counter(t, &parameters.counter));
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
             match (rise, total) {
                 (Some(rise), Some(total)) if settled => {
-                    accounts
-                        .push_str(&format!("; {total} with warm-up, {} rose by {rise}", parameters.counter));
+                    accounts.push_str(&format!(
+                        "; {total} with warm-up, {} rose by {rise}",
+                        parameters.counter
+                    ));
                     if (rise - total as f64).abs() > f64::from(parameters.counter_tolerance) {
                         wrong.push(format!(
                             "the rows sum to {total} with warm-up, the server's counter rose by {rise}"
                         ));
                     }
                 }
-                (Some(_), _) => accounts.push_str("; the counter cannot be compared: not every row is ok"),
+                (Some(_), _) => {
+                    accounts.push_str("; the counter cannot be compared: not every row is ok")
+                }
                 (None, _) => accounts.push_str("; the server's counter was not scraped"),
             }
-            let observed = if wrong.is_empty() { accounts } else { wrong.join("; ") };
+            let observed = if wrong.is_empty() {
+                accounts
+            } else {
+                wrong.join("; ")
+            };
             if ok.is_empty() {
                 return Verdict::none("no ok row", "accounts that agree");
             }

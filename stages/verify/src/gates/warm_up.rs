@@ -59,7 +59,10 @@ impl TypedGate for WarmUp {
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        share_problems(settings, &[("start", parameters.start), ("alpha", parameters.alpha)])
+        share_problems(
+            settings,
+            &[("start", parameters.start), ("alpha", parameters.alpha)],
+        )
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -84,7 +87,10 @@ impl TypedGate for WarmUp {
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (cell, (start, later)) in cells {
             let Some((change, test)) = test(cell, &start, &later, parameters) else {
-                let observed = format!("{} waves are too few to have a start", start.len() + later.len());
+                let observed = format!(
+                    "{} waves are too few to have a start",
+                    start.len() + later.len()
+                );
                 found.push(Verdict::none(observed, &expected).of_cell(cell));
                 continue;
             };
@@ -97,7 +103,11 @@ impl TypedGate for WarmUp {
         let together = van_elteren(&strata).filter(|all| all.strata >= POOLED_FROM);
         let verdict = match (together, median(&changes)) {
             (Some(all), Some(change)) => {
-                let p = if all.z > 0.0 { all.p / 2.0 } else { 1.0 - all.p / 2.0 };
+                let p = if all.z > 0.0 {
+                    all.p / 2.0
+                } else {
+                    1.0 - all.p / 2.0
+                };
                 let observed = format!(
                     "{} at the start, median of {} cells; p {}",
                     percent(change),
@@ -110,7 +120,10 @@ impl TypedGate for WarmUp {
                     &expected,
                 )
             }
-            _ => Verdict::none(format!("fewer than {POOLED_FROM} cells to look at together"), &expected),
+            _ => Verdict::none(
+                format!("fewer than {POOLED_FROM} cells to look at together"),
+                &expected,
+            ),
         };
         found.push(verdict.of_stage());
         found
@@ -118,11 +131,19 @@ impl TypedGate for WarmUp {
 }
 
 /// Tests one cell; `None` if it has no start, fewer than two later waves, or no spread.
-fn test(cell: usize, start: &[f64], later: &[f64], parameters: &Parameters) -> Option<(f64, CellTest)> {
+fn test(
+    cell: usize,
+    start: &[f64],
+    later: &[f64],
+    parameters: &Parameters,
+) -> Option<(f64, CellTest)> {
     if later.len() < 2 {
         return None;
     }
-    let (a, b) = (Sample::new(start.iter().copied()).ok()?, Sample::new(later.iter().copied()).ok()?);
+    let (a, b) = (
+        Sample::new(start.iter().copied()).ok()?,
+        Sample::new(later.iter().copied()).ok()?,
+    );
     let test = mann_whitney_u(&a, &b, Continuity::Corrected)?;
     let change = a.median() / b.median() - 1.0;
     let slower = test.u > (a.len() * b.len()) as f64 / 2.0;
@@ -136,7 +157,16 @@ fn test(cell: usize, start: &[f64], later: &[f64], parameters: &Parameters) -> O
     );
     let p = if slower { test.p / 2.0 } else { 1.0 };
     let least = 1.0 / arrangements(a.len(), b.len());
-    Some((change, CellTest { cell, p, least, matters: change > parameters.effect, observed }))
+    Some((
+        change,
+        CellTest {
+            cell,
+            p,
+            least,
+            matters: change > parameters.effect,
+            observed,
+        },
+    ))
 }
 
 /// Returns the number of ways to choose n of n + m.

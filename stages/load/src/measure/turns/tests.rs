@@ -26,7 +26,12 @@ struct Sent {
 }
 
 fn sent(request: usize, client: Option<u32>, due_ns: u64, sent_ns: u64) -> Sent {
-    Sent { request, client, due_ns, sent_ns }
+    Sent {
+        request,
+        client,
+        due_ns,
+        sent_ns,
+    }
 }
 
 /// A world whose clock moves only when nobody can go on.
@@ -56,7 +61,12 @@ impl Fake {
             (from - n..from, 0)
         };
         let sessions = RefCell::new(turns.iter().map(range).collect());
-        Self { sessions, think_ns: vec![0; from], service_ns: vec![0; from], ..Self::default() }
+        Self {
+            sessions,
+            think_ns: vec![0; from],
+            service_ns: vec![0; from],
+            ..Self::default()
+        }
     }
 
     fn log(&self) -> Vec<Sent> {
@@ -65,19 +75,26 @@ impl Fake {
 
     /// Due and sent, of every request.
     fn times(&self) -> Vec<(usize, u64, u64)> {
-        self.log().into_iter().map(|s| (s.request, s.due_ns, s.sent_ns)).collect()
+        self.log()
+            .into_iter()
+            .map(|s| (s.request, s.due_ns, s.sent_ns))
+            .collect()
     }
 }
 
 impl World for Fake {
     fn stopped(&self) -> bool {
-        self.stop_after.is_some_and(|n| self.log.borrow().len() >= n)
+        self.stop_after
+            .is_some_and(|n| self.log.borrow().len() >= n)
     }
 
     async fn take(&self, _: u64) -> Option<Planned> {
         let (requests, rendered_ns) = self.sessions.borrow_mut().pop_front()?;
         self.until(rendered_ns).await;
-        Some(Planned { bytes: vec![requests.start as u8], requests })
+        Some(Planned {
+            bytes: vec![requests.start as u8],
+            requests,
+        })
     }
 
     async fn until(&self, at_ns: u64) {
@@ -105,12 +122,20 @@ impl World for Fake {
         goes_on: bool,
     ) -> Performed {
         assert_eq!(bytes, [request as u8]);
-        self.log.borrow_mut().push(sent(request, client, scheduled_ns, self.now_ns.get()));
+        self.log
+            .borrow_mut()
+            .push(sent(request, client, scheduled_ns, self.now_ns.get()));
         let done_ns = self.now_ns.get() + self.service_ns[request];
         self.until(done_ns).await;
         let answered = self.fails != Some(request);
-        let turn = |next: usize| Turn { bytes: vec![next as u8], think_ns: self.think_ns[next] };
-        Performed { done_ns, next: (goes_on && answered).then(|| turn(request + 1)) }
+        let turn = |next: usize| Turn {
+            bytes: vec![next as u8],
+            think_ns: self.think_ns[next],
+        };
+        Performed {
+            done_ns,
+            next: (goes_on && answered).then(|| turn(request + 1)),
+        }
     }
 
     fn give_up(&self, request: usize, _: Option<u32>, at_ns: u64) {
@@ -152,7 +177,8 @@ fn open_loop<'a>(world: &'a Fake, offsets: &'a [u64], from_ns: u64) {
         };
         begun.borrow_mut().push(Box::pin(session) as Task<'_>);
     };
-    let dispatcher = Box::pin(async move { dispatch(world, offsets, from_ns, begin).await.unwrap() });
+    let dispatcher =
+        Box::pin(async move { dispatch(world, offsets, from_ns, begin).await.unwrap() });
     run(world, vec![dispatcher], &flying);
 }
 
@@ -161,7 +187,11 @@ fn arrival(settings: &serde_json::Value) -> Arrival {
 }
 
 fn stream() -> Stream {
-    Origin { seed: 164, replicate: Coordinates::default() }.stream("schedule", &json!(null))
+    Origin {
+        seed: 164,
+        replicate: Coordinates::default(),
+    }
+    .stream("schedule", &json!(null))
 }
 
 /// When the measured phase begins.
@@ -170,11 +200,20 @@ const FROM: u64 = 1_000_003;
 /// Returns when requests of these arrivals are sent, ns after the phase's beginning, by a server
 /// that takes a second for each.
 fn sent_at(settings: &serde_json::Value, count: usize) -> Vec<u64> {
-    let world = Fake { service_ns: vec![1_000_000_000; count], ..Fake::of(&vec![1; count]) };
-    let offsets = arrival(settings).offsets(count, &stream()).unwrap().expect("open arrivals");
+    let world = Fake {
+        service_ns: vec![1_000_000_000; count],
+        ..Fake::of(&vec![1; count])
+    };
+    let offsets = arrival(settings)
+        .offsets(count, &stream())
+        .unwrap()
+        .expect("open arrivals");
     open_loop(&world, &offsets, FROM);
     let log = world.log();
-    assert!(log.iter().all(|s| s.sent_ns == s.due_ns && s.client.is_none()));
+    assert!(
+        log.iter()
+            .all(|s| s.sent_ns == s.due_ns && s.client.is_none())
+    );
     assert!(log.iter().map(|s| s.request).eq(0..count));
     log.iter().map(|s| s.sent_ns - FROM).collect()
 }
@@ -185,7 +224,10 @@ fn ns(seconds: f64) -> u64 {
 
 #[test]
 fn sequential_requests_are_sent_when_the_one_before_is_done() {
-    let world = Fake { service_ns: vec![100, 30, 5], ..Fake::of(&[1; 3]) };
+    let world = Fake {
+        service_ns: vec![100, 30, 5],
+        ..Fake::of(&[1; 3])
+    };
     assert_eq!(arrival(&json!("sequential")).clients(), Some(1));
     closed_loop(&world, 1, 0);
     assert_eq!(world.times(), [(0, 0, 0), (1, 100, 100), (2, 130, 130)]);
@@ -193,7 +235,10 @@ fn sequential_requests_are_sent_when_the_one_before_is_done() {
 
 #[test]
 fn clients_of_a_closed_loop_take_the_next_request_when_free_and_done_thinking() {
-    let world = Fake { service_ns: vec![100, 30, 5, 70, 1], ..Fake::of(&[1; 5]) };
+    let world = Fake {
+        service_ns: vec![100, 30, 5, 70, 1],
+        ..Fake::of(&[1; 5])
+    };
     closed_loop(&world, 2, 1000);
     let (a, b) = (Some(0), Some(1));
     let expected = [
@@ -214,15 +259,24 @@ fn a_burst_is_sent_at_one_instant() {
 #[test]
 fn constant_arrivals_are_sent_at_i_over_rate() {
     let sent = sent_at(&json!({"constant": {"rate": 3.0}}), 5);
-    assert_eq!(sent, [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]);
+    assert_eq!(
+        sent,
+        [0, 333_333_333, 666_666_667, 1_000_000_000, 1_333_333_333]
+    );
 }
 
 #[test]
 fn poisson_and_gamma_arrivals_are_sent_at_the_sums_of_their_draws() {
     for (settings, burstiness) in [
         (json!({"poisson": {"rate": 50.0}}), None),
-        (json!({"gamma": {"rate": 50.0, "burstiness": 0.25}}), Some(0.25)),
-        (json!({"gamma": {"rate": 50.0, "burstiness": 4.0}}), Some(4.0)),
+        (
+            json!({"gamma": {"rate": 50.0, "burstiness": 0.25}}),
+            Some(0.25),
+        ),
+        (
+            json!({"gamma": {"rate": 50.0, "burstiness": 4.0}}),
+            Some(4.0),
+        ),
     ] {
         let (mut draws, mut at) = (stream().at(0), 0.0);
         let expected: Vec<u64> = (0..100)
@@ -241,8 +295,15 @@ fn poisson_and_gamma_arrivals_are_sent_at_the_sums_of_their_draws() {
 #[test]
 fn a_ramp_is_sent_when_so_many_arrivals_are_expected() {
     // From 0 to 20 in 2 s: x = 5 t² arrivals by t, then 20 a second.
-    let when = |x: f64| if x < 20.0 { (x / 5.0).sqrt() } else { 2.0 + (x - 20.0) / 20.0 };
-    let ramp = |process: &str| json!({"ramp": {"from": 0, "to": 20, "seconds": 2, "process": process}});
+    let when = |x: f64| {
+        if x < 20.0 {
+            (x / 5.0).sqrt()
+        } else {
+            2.0 + (x - 20.0) / 20.0
+        }
+    };
+    let ramp =
+        |process: &str| json!({"ramp": {"from": 0, "to": 20, "seconds": 2, "process": process}});
     let even: Vec<u64> = (0..30).map(|i| ns(when(f64::from(i)))).collect();
     assert_eq!(sent_at(&ramp("constant"), 30), even);
     let (mut draws, mut expected) = (stream().at(0), 0.0);
@@ -254,11 +315,21 @@ fn a_ramp_is_sent_when_so_many_arrivals_are_expected() {
 
 #[test]
 fn steps_are_sent_at_each_rate_in_turn_and_the_last_goes_on() {
-    let levels = json!([{"rate": 2, "seconds": 1}, {"rate": 0, "seconds": 3}, {"rate": 4, "seconds": 0.5}]);
+    let levels =
+        json!([{"rate": 2, "seconds": 1}, {"rate": 0, "seconds": 3}, {"rate": 4, "seconds": 0.5}]);
     let steps = |process: &str| json!({"steps": {"levels": levels, "process": process}});
-    let ms: Vec<u64> = sent_at(&steps("constant"), 7).iter().map(|ns| ns / 1_000_000).collect();
+    let ms: Vec<u64> = sent_at(&steps("constant"), 7)
+        .iter()
+        .map(|ns| ns / 1_000_000)
+        .collect();
     assert_eq!(ms, [0, 500, 4000, 4250, 4500, 4750, 5000]);
-    let when = |x: f64| if x < 2.0 { x / 2.0 } else { 4.0 + (x - 2.0) / 4.0 };
+    let when = |x: f64| {
+        if x < 2.0 {
+            x / 2.0
+        } else {
+            4.0 + (x - 2.0) / 4.0
+        }
+    };
     let (mut draws, mut expected) = (stream().at(0), 0.0);
     for at in sent_at(&steps("poisson"), 30) {
         expected += draws.exponential();
@@ -271,14 +342,23 @@ fn a_trace_is_sent_as_recorded() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "timestamp_ms\n100\n250\n250\n1100\n").unwrap();
     let trace = |speed: f64| json!({"trace": {"file": file.path(), "speed": speed}});
-    assert_eq!(sent_at(&trace(1.0), 4), [0, 150_000_000, 150_000_000, 1_000_000_000]);
-    assert_eq!(sent_at(&trace(4.0), 4), [0, 37_500_000, 37_500_000, 250_000_000]);
+    assert_eq!(
+        sent_at(&trace(1.0), 4),
+        [0, 150_000_000, 150_000_000, 1_000_000_000]
+    );
+    assert_eq!(
+        sent_at(&trace(4.0), 4),
+        [0, 37_500_000, 37_500_000, 250_000_000]
+    );
 }
 
 #[test]
 fn sessions_arrive_on_time_and_their_turns_follow_their_answers() {
-    let world =
-        Fake { think_ns: vec![0, 40, 0, 7, 0], service_ns: vec![100, 10, 30, 1, 1], ..Fake::of(&[2, 2, 1]) };
+    let world = Fake {
+        think_ns: vec![0, 40, 0, 7, 0],
+        service_ns: vec![100, 10, 30, 1, 1],
+        ..Fake::of(&[2, 2, 1])
+    };
     open_loop(&world, &[0, 50, 60], 1000);
     let none = None;
     let expected = [
@@ -293,12 +373,20 @@ fn sessions_arrive_on_time_and_their_turns_follow_their_answers() {
 
 #[test]
 fn clients_play_one_session_after_another() {
-    let world =
-        Fake { think_ns: vec![0, 40, 0, 7, 0], service_ns: vec![100, 10, 30, 1, 1], ..Fake::of(&[2, 2, 1]) };
+    let world = Fake {
+        think_ns: vec![0, 40, 0, 7, 0],
+        service_ns: vec![100, 10, 30, 1, 1],
+        ..Fake::of(&[2, 2, 1])
+    };
     closed_loop(&world, 2, 500);
     let (a, b) = (Some(0), Some(1));
-    let expected =
-        [sent(0, a, 0, 0), sent(2, b, 0, 0), sent(3, b, 37, 37), sent(1, a, 140, 140), sent(4, b, 538, 538)];
+    let expected = [
+        sent(0, a, 0, 0),
+        sent(2, b, 0, 0),
+        sent(3, b, 37, 37),
+        sent(1, a, 140, 140),
+        sent(4, b, 538, 538),
+    ];
     assert_eq!(world.log(), expected);
 }
 
@@ -307,13 +395,25 @@ fn what_is_rendered_late_is_sent_late_and_moves_nothing_after_it() {
     let world = Fake::of(&[1; 4]);
     world.sessions.borrow_mut()[1].1 = 1025;
     open_loop(&world, &[0, 10, 20, 30], 1000);
-    assert_eq!(world.times(), [(0, 1000, 1000), (1, 1010, 1025), (2, 1020, 1025), (3, 1030, 1030)]);
+    assert_eq!(
+        world.times(),
+        [
+            (0, 1000, 1000),
+            (1, 1010, 1025),
+            (2, 1020, 1025),
+            (3, 1030, 1030)
+        ]
+    );
 }
 
 #[test]
 fn the_turns_after_one_that_was_not_answered_are_given_up() {
-    let world =
-        Fake { think_ns: vec![0, 5, 5, 5, 0], service_ns: vec![10; 5], fails: Some(1), ..Fake::of(&[4, 1]) };
+    let world = Fake {
+        think_ns: vec![0, 5, 5, 5, 0],
+        service_ns: vec![10; 5],
+        fails: Some(1),
+        ..Fake::of(&[4, 1])
+    };
     closed_loop(&world, 1, 0);
     assert_eq!(*world.given_up.borrow(), [(2, 25), (3, 25)]);
     assert_eq!(world.log().last(), Some(&sent(4, Some(0), 25, 25)));
@@ -321,8 +421,15 @@ fn the_turns_after_one_that_was_not_answered_are_given_up() {
 
 #[test]
 fn nothing_more_is_sent_once_all_is_to_stop() {
-    let stopping = |turns: &[usize]| Fake { stop_after: Some(2), ..Fake::of(turns) };
-    let world = Fake { think_ns: vec![0, 5, 5, 0], service_ns: vec![10; 4], ..stopping(&[3, 1]) };
+    let stopping = |turns: &[usize]| Fake {
+        stop_after: Some(2),
+        ..Fake::of(turns)
+    };
+    let world = Fake {
+        think_ns: vec![0, 5, 5, 0],
+        service_ns: vec![10; 4],
+        ..stopping(&[3, 1])
+    };
     closed_loop(&world, 1, 0);
     assert_eq!(world.log().len(), 2);
     assert!(world.given_up.borrow().is_empty());
